@@ -34,7 +34,7 @@ struct EmbeddingOptions {
   std::optional<std::string> prompt = {};  ///< text before each; empty: the model's default
   std::string prompt_name = {};            ///< one of prompts() instead
   std::size_t max_tokens = 0;              ///< longer texts are truncated; 0: as many as the model takes
-  std::size_t dimensions = 0;              ///< the first of each embedding; 0: all
+  std::size_t dimensions = 0;              ///< the first of each embedding; 0: as the model says, else all
   std::optional<bool> normalize = {};  ///< to length 1; empty: where truncated to `dimensions`, else as the model says
 };
 
@@ -71,7 +71,7 @@ class GPUX_API Embedder {
   Embedder(Embedder&&) noexcept;
   Embedder& operator=(Embedder&&) noexcept;
 
-  /// Elements of an embedding before it is truncated.
+  /// Elements of an embedding unless EmbeddingOptions::dimensions says another number.
   [[nodiscard]] std::size_t dimension() const noexcept;
 
   /// The model's prompts: name and text.

@@ -222,7 +222,8 @@ void print_benchmark(const Context& context, const Runtime& runtime, const MadeI
   try {
     print_benchmark(context, runtime, inputs.values, options, file);
   } catch (const Error& error) {
-    throw naming_assumed_sizes(error, inputs);
+    if (const auto named = naming_assumed_sizes(error, inputs)) throw Error(*named);
+    throw;
   }
 }
 

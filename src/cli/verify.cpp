@@ -166,7 +166,8 @@ void verify_model(const VerifyFlags& flags, Context& context) {
       add_rows(set, reference.infer(set.inputs, options), got, flags.reference, tolerance, rows);
       add_rows(set, set.outputs, got, "recorded", tolerance, rows);
     } catch (const Error& error) {
-      throw naming_assumed_sizes(error, inputs.made);
+      if (const auto named = naming_assumed_sizes(error, inputs.made)) throw Error(*named);
+      throw;
     }
   }
   const bool passed = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.difference.within; });

@@ -75,7 +75,7 @@ float score_of(importer::Similarity similarity, const float* row, std::span<cons
     case importer::Similarity::dot:
       return sum_of_terms(row, query, [](double x, double y) { return x * y; });
     case importer::Similarity::euclidean:
-      return -std::sqrt(sum_of_terms(row, query, [](double x, double y) { return (x - y) * (x - y); }));
+      return 0 - std::sqrt(sum_of_terms(row, query, [](double x, double y) { return (x - y) * (x - y); }));
     case importer::Similarity::manhattan:
       return sum_of_terms(row, query, [](double x, double y) { return -std::fabs(x - y); });
   }

@@ -245,7 +245,8 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   model.pads_to_max_tokens = limits.pads_to_max_tokens;
   model.truncate_left = limits.truncate_left;
   model.has_token_types = limits.has_token_types;
-  if (model.late_interaction) return;
+  // Pairs are scored as they are.
+  if (model.late_interaction || model.scores_pairs) return;
   const JsonSettings transformer = transformer_settings(folder);
   for (const char* key : {"query_length", "document_length", "query_expansion"}) {
     if (const Json* value = transformer.find(key)) {

@@ -101,12 +101,13 @@ MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed)
   return made;
 }
 
-Error naming_assumed_sizes(const Error& error, const MadeInputs& inputs) {
+std::optional<Error> naming_assumed_sizes(const Error& error, const MadeInputs& inputs) {
   const bool may_be_the_reason = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::invalid_model;
-  if (inputs.assumed.empty() || !may_be_the_reason) return error;
-  return {error.code(), fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: give "
-                                    "sizes with --dim NAME=SIZE ({}), or inputs with --input",
-                                    error.message(), join(inputs.assumed))};
+  if (inputs.assumed.empty() || !may_be_the_reason) return std::nullopt;
+  return Error(error.code(),
+               fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: --dim "
+                           "NAME=SIZE of bench and verify sets sizes ({}), --input gives other inputs",
+                           error.message(), join(inputs.assumed)));
 }
 
 }  // namespace gpux

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +23,8 @@ struct MadeInputs {
 MadeInputs make_inputs(OpenModel& model, const std::vector<std::pair<std::string, std::int64_t>>& sizes,
                        std::uint64_t seed);
 
-/// The error of a run with these inputs, with the flag that gives the sizes that were assumed where they may be the
-/// reason: invalid_input and invalid_model.
-Error naming_assumed_sizes(const Error& error, const MadeInputs& inputs);
+/// The error of a run with these inputs, with the flag that gives the sizes that were assumed; empty where they are not
+/// the reason: none were, or it is neither invalid_input nor invalid_model.
+std::optional<Error> naming_assumed_sizes(const Error& error, const MadeInputs& inputs);
 
 }  // namespace gpux

@@ -179,9 +179,9 @@ TEST_F(Search, ComparesAsTheFolderSays) {
     gpux_.folder().write("encoder/config_sentence_transformers.json", R"({"similarity_fn_name": )" + similarity + "}");
     return results(query + texts);
   };
-  const Outcome embedded = call({"embed", "--model", "encoder", "one line", "-q"});
+  const Json embedded = call({"embed", "--model", "encoder", "one line", "-q"}).json();
   double squares = 0;
-  for (const Json& element : embedded.json()["vector"]) squares += element.get<double>() * element.get<double>();
+  for (const Json& element : embedded["vector"]) squares += element.get<double>() * element.get<double>();
   EXPECT_NEAR(scores("null")[0]["score"], 1, 1e-6);
   const Json products = scores(R"("dot")");
   EXPECT_TRUE(std::ranges::any_of(products, [&](const Json& result) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "embedding/encoder_folder.h"
 
 namespace gpux::test {
 namespace {
@@ -285,6 +286,19 @@ TEST(Verify, RunsNoSuiteWithoutTheRequestedProvider) {
     EXPECT_EQ(outcome.out.empty(), one.code != 0) << outcome.out;
     EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
   }
+}
+
+// A made-up token says little of a model of texts.
+TEST(Verify, ReadsATextWhereTheModelDoes) {
+  const Program gpux;
+  const std::filesystem::path encoder = write_encoder_folder(gpux.folder(), R"({"pooling_mode": "mean"})", false);
+  const Outcome outcome = gpux.run({"verify", "--json", (encoder / "onnx/model.onnx").string()});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  constexpr int width = 16, tokens = 4;
+  EXPECT_GT(outcome.json()["outputs"][0]["elements"], width * tokens);
+  const Json one =
+      gpux.run({"verify", "--json", (encoder / "onnx/model.onnx").string(), "--dim", "input_ids.0=1"}).json();
+  EXPECT_EQ(one["outputs"][0]["elements"], width);
 }
 
 TEST(Verify, RefusesWhatDoesNotGoTogether) {

@@ -82,13 +82,14 @@ TEST(MadeInputs, NameTheSizesThatNothingSays) {
   EXPECT_EQ(tensor_of(made, "image").shape(), (Shape{1, 3, 1, 1}));
   EXPECT_THAT(made.assumed, ElementsAre("batch", "height", "width", "scale.1"));
   const Error failed(ErrorCode::invalid_input, "node 'pool' failed");
-  EXPECT_EQ(naming_assumed_sizes(failed, made).message(),
-            "node 'pool' failed; in made-up inputs, dimensions whose size the model leaves open are 1: give sizes with "
-            "--dim NAME=SIZE (batch, height, width, scale.1), or inputs with --input");
-  EXPECT_EQ(naming_assumed_sizes(failed, made).code(), ErrorCode::invalid_input);
+  EXPECT_EQ(
+      naming_assumed_sizes(failed, made).value_or(failed).message(),
+      "node 'pool' failed; in made-up inputs, dimensions whose size the model leaves open are 1: --dim NAME=SIZE of "
+      "bench and verify sets sizes (batch, height, width, scale.1), --input gives other inputs");
+  EXPECT_EQ(naming_assumed_sizes(failed, made).value_or(failed).code(), ErrorCode::invalid_input);
   const Error unavailable(ErrorCode::provider_unavailable, "no provider");
-  EXPECT_EQ(naming_assumed_sizes(unavailable, made).message(), "no provider");
-  EXPECT_EQ(naming_assumed_sizes(failed, MadeInputs{}).message(), failed.message());
+  EXPECT_FALSE(naming_assumed_sizes(unavailable, made));
+  EXPECT_FALSE(naming_assumed_sizes(failed, MadeInputs{}));
 
   const MadeInputs sized = make_inputs(model, {{"height", 8}, {"image.3", 9}}, 0);
   EXPECT_EQ(tensor_of(sized, "image").shape(), (Shape{1, 3, 8, 9}));

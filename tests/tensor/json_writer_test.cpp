@@ -52,7 +52,7 @@ TEST(JsonWriter, WritesEachType) {
   EXPECT_EQ(written(tensor<float>({4}, {0.1F, -0.0F, 1e20F, 16777216.0F})), "[0.1,-0,1e+20,16777216]");
   EXPECT_EQ(written(tensor<double>({2}, {0.1, 5e-324})), "[0.1,5e-324]");
   EXPECT_EQ(written(tensor<Float16>({4}, {{0x2e66}, {0x7bff}, {0x8000}, {0x3c00}})), "[0.099975586,65504,-0,1]");
-  EXPECT_EQ(written(tensor<BFloat16>({2}, {{0x3dcd}, {0x7f7f}})), "[0.10009766,3.3895314e+38]");
+  EXPECT_EQ(written(tensor<BFloat16>({2}, {{0x3dcd}, {0x7f7f}})), "[0.100097656,3.3895314e+38]");
 
   const struct {
     ElementType type;

@@ -205,7 +205,13 @@ TEST(Tokenizer, TakesTheChangesOfTheFilesBesideIt) {
 
 TEST(Tokenizer, RefusesChangesThatDoNotGoWithIt) {
   const auto refused = [](const char* file, const char* changes) {
-    return refusal([&] { (void)Tokenizer::from_file(data(file), changes); });
+    try {
+      (void)Tokenizer::from_file(data(file), changes);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      return error.message();
+    }
+    return std::string("accepted");
   };
   EXPECT_THAT(refused("bpe.json", R"({"required_lowercase": true})"),
               HasSubstr("do_lower_case is true, and the normalizer of tokenizer.json does not lower-case texts; "
