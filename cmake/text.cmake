@@ -11,7 +11,6 @@ set(GPUX_CARGO_TARGET_DIR ${PROJECT_SOURCE_DIR}/build/cargo CACHE PATH "Where ca
 file(GLOB_RECURSE crate_files CONFIGURE_DEPENDS ${crate}/src/*.rs)
 set(archive ${GPUX_CARGO_TARGET_DIR}/release/libgpux_text.a)
 
-file(GLOB crate_files CONFIGURE_DEPENDS ${crate}/src/*.rs)
 add_custom_command(
   OUTPUT ${archive}
   COMMAND ${GPUX_CARGO} build --release --locked --offline --quiet ${crate_sources} --manifest-path ${crate}/Cargo.toml

@@ -5,11 +5,13 @@
 
 #include "fuzzer.h"
 #include "gpux/model_inspector.h"
+#include "onnx/input_flow.h"
 #include "onnx/model_file.h"
 
 void gpux::fuzz::read_hostile(std::string_view input) {
   static const std::filesystem::path path = std::filesystem::path(GPUX_SOURCE_DIR) / "tests/models/hostile.onnx";
   const ModelInfo info = onnx::inspect(input, path);
+  (void)onnx::input_flow(input, path);
   const auto json = nlohmann::json::parse(ModelInspector::to_json(info));
   require(json.is_object(), "the report is no object");
   for (const SignatureEntry& entry : info.signature.inputs) require(!to_string(entry.type).empty(), "a type unsaid");

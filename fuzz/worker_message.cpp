@@ -49,7 +49,7 @@ void read_values(std::span<const std::byte> bytes, const isolation::ValuesPlace&
     const isolation::RunInputs values = isolation::read_values(given, place, memory);
     // What was read can be written again, in as many bytes as it was counted to need.
     const isolation::EncodedValues encoded = isolation::encode_values(values.values, values.outputs);
-    require(encoded.place.bytes <= 64 * (bytes.size() + 64), "values are larger than what they were read from");
+    require(encoded.place.bytes <= 4 * (bytes.size() + 64), "values are larger than what they were read from");
     const std::shared_ptr<std::byte> copy = in_memory(std::vector<std::byte>(encoded.place.bytes));
     isolation::write_values(encoded, copy.get());
   });

@@ -26,7 +26,9 @@ struct PullOptions {
   std::string precision;  ///< the ONNX file of the repository with these weights: "fp32", "fp16", "int8"; empty: fp32
   std::string reranker;  ///< "qwen3": the format in which a causal language model scores pairs; empty: as its card says
   std::string sha256;    ///< that a file from an address must have; empty: any
-  std::filesystem::path verify_key;   ///< a public key (PEM, P-256) that must have signed a package of a registry
+  /// A public key (PEM, P-256) that must have signed a package of a registry. Empty: trust.yml in the home decides, and
+  /// a stored package whose signature was verified is replaced only by one with a signature of the same key.
+  std::filesystem::path verify_key;
   unsigned connections = 8;           ///< transfers at the same time
   std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's
   std::vector<std::string> insecure;  ///< HOST or HOST:PORT whose certificates are not checked

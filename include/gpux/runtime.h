@@ -93,7 +93,7 @@ class GPUX_API Runtime {
   [[nodiscard]] bool keeps_on_device() const noexcept;
 
   /// Whether inputs and outputs are copied outside of the runs, by way of host memory that is pinned for the device:
-  /// one run copies while another computes. False with Isolation::process.
+  /// one run copies while another computes.
   [[nodiscard]] bool uses_pinned_memory() const noexcept;
 
   /// Of all runs, uploads and reads so far. Zero with Isolation::process, whose worker is not asked.

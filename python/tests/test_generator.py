@@ -19,6 +19,7 @@ import gpux
 REFERENCE = REPOSITORY / "tests" / "generation" / "references" / "qwen3"
 TEMPLATE = (
     "{# <think> <tool_call> #}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if tools %}{{ tools | length }} tools\n{% endif %}"
     "{% if add_generation_prompt %}assistant: {% if opens %}<think>{% endif %}{% endif %}"
 )
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]

@@ -47,7 +47,15 @@ typedef struct GpuxOwnedText {
 } GpuxOwnedText;
 
 /// Opens what tokenizer.json holds. Its own truncation and padding are left out: each encoding says what it wants.
-char* gpux_tokenizer_open(const char* json, size_t size, GpuxTokenizer** tokenizer);
+/// `changes` is empty, or a JSON object of what the files next to it change, each member optional:
+///   "bert_normalizer": {"lowercase", "strip_accents", "handle_chinese_chars"}: of the BertNormalizer, if it has one
+///   "required_lowercase": true, false: an error where the normalizer has a Lowercase or has none
+///   "lowercase": true: a Lowercase comes before the normalizer, unless it has one
+///   "add_prefix_space": true, false: of the ByteLevel pre-tokenizer, if it has one
+///   "split_special_tokens": true: special tokens in a text are text
+///   "added_tokens": [{"content", "single_word", "lstrip", "rstrip", "normalized", "special"}], in the order of their
+///   ids "special_tokens": ["[CLS]"]: tokens of the vocabulary that are special, if none of that text is added yet
+char* gpux_tokenizer_open(GpuxText json, GpuxText changes, GpuxTokenizer** tokenizer);
 void gpux_tokenizer_close(GpuxTokenizer* tokenizer);
 
 /// Encodes a text, or a text and its pair (null: none), to at most `max_tokens` tokens with the special ones (0: no

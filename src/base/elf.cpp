@@ -1,11 +1,13 @@
 #include "base/elf.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 
 #include <elf.h>
+#include <fmt/format.h>
 
 namespace gpux {
 namespace {
@@ -169,6 +171,35 @@ std::optional<bool> exports_elf_symbol(std::span<const std::byte> file, std::str
     return is_in_hash(file, section, section.file_offset(*table), symbol);
   }
   return std::nullopt;
+}
+
+std::string elf_build_id(std::span<const std::byte> file) {
+  const auto header = at<Elf64_Ehdr>(file, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64)
+    return {};
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    const auto segment = at<Elf64_Phdr>(file, header->e_phoff + i * header->e_phentsize);
+    if (!segment || segment->p_type != PT_NOTE) continue;
+    constexpr std::uint64_t alignment = 4, longest_id = 64;
+    for (std::uint64_t place = 0; place < segment->p_filesz;) {
+      const auto note = at<Elf64_Nhdr>(file, segment->p_offset + place);
+      if (!note) break;
+      const auto padded = [](std::uint64_t size) { return (size + alignment - 1) / alignment * alignment; };
+      const std::uint64_t name = segment->p_offset + place + sizeof(Elf64_Nhdr),
+                          content = name + padded(note->n_namesz);
+      place += sizeof(Elf64_Nhdr) + padded(note->n_namesz) + padded(note->n_descsz);
+      const auto owner = at<std::array<char, 4>>(file, name);
+      const bool is_build_id = note->n_type == NT_GNU_BUILD_ID && note->n_namesz == sizeof(ELF_NOTE_GNU) && owner &&
+                               std::memcmp(owner->data(), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0;
+      if (!is_build_id || note->n_descsz > longest_id) continue;
+      std::string digits;
+      for (std::uint64_t byte = 0; byte < note->n_descsz; ++byte) {
+        digits += fmt::format("{:02x}", at<std::uint8_t>(file, content + byte).value_or(0));
+      }
+      return digits;
+    }
+  }
+  return {};
 }
 
 }  // namespace gpux

@@ -22,4 +22,8 @@ ElfNeeds read_elf_needs(std::span<const std::byte> file);
 /// anything else than a 64-bit ELF file with one of these tables.
 std::optional<bool> exports_elf_symbol(std::span<const std::byte> file, std::string_view symbol);
 
+/// The build ID (a note that linkers write, NT_GNU_BUILD_ID) in hexadecimal digits. Empty where it has none, or is no
+/// 64-bit ELF file.
+std::string elf_build_id(std::span<const std::byte> file);
+
 }  // namespace gpux

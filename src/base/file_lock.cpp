@@ -1,6 +1,8 @@
 #include "base/file_lock.h"
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -30,6 +32,16 @@ bool lock(const UniqueFd& descriptor, int operation, const std::filesystem::path
 
 FileLock::FileLock(const std::filesystem::path& file, Mode mode) : descriptor_(open_lock(file)) {
   lock(descriptor_, mode == Mode::shared ? LOCK_SH : LOCK_EX, file);
+}
+
+FileLock FileLock::exclusive(const std::filesystem::path& file, const std::function<void()>& while_waiting) {
+  constexpr std::chrono::milliseconds interval{100};
+  UniqueFd descriptor = open_lock(file);
+  while (!lock(descriptor, LOCK_EX | LOCK_NB, file)) {
+    while_waiting();
+    std::this_thread::sleep_for(interval);
+  }
+  return FileLock(std::move(descriptor));
 }
 
 std::optional<FileLock> FileLock::try_exclusive(const std::filesystem::path& file) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,9 @@ class FileLock {
 
   /// Waits for the lock. Error storage where the file cannot be made.
   FileLock(const std::filesystem::path& file, Mode mode);
+
+  /// The same, and meanwhile calls `while_waiting` ten times a second, which may throw to give up.
+  static FileLock exclusive(const std::filesystem::path& file, const std::function<void()>& while_waiting);
 
   /// Empty where another holds it.
   static std::optional<FileLock> try_exclusive(const std::filesystem::path& file);

@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
+
 namespace gpux {
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t limit = 60;
-  std::size_t length = text.size();
-  if (length > limit) {
-    length = limit;
-    // A sequence of UTF-8 stays whole.
-    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80) --length;
-  }
+  const std::string_view shown = utf8_prefix(text, limit);
   std::string result = "'";
-  for (const char c : text.substr(0, length)) {
+  for (const char c : shown) {
     if (c == '\n') {
       result += "\\n";
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
@@ -22,7 +19,7 @@ std::string in_quotes(std::string_view text) {
       result += c;
     }
   }
-  if (length < text.size()) result += "…";
+  if (shown.size() < text.size()) result += "…";
   return result + "'";
 }
 

@@ -90,19 +90,10 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
   ProcessResult result;
   const auto deadline = limit ? std::optional(Clock::now() + *limit) : std::nullopt;
   std::array<pollfd, 2> watched{{{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}}};
-  std::array<std::string*, 2> sinks{&result.standard_output, &result.standard_error};
-  int open_ends = 2;
-  while (open_ends > 0) {
-    int wait_ms = -1;
-    if (deadline) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*deadline - Clock::now()).count();
-      if (left <= 0 && !result.timed_out) {
-        result.timed_out = true;
-        ::kill(child, SIGKILL);
-      }
-      wait_ms = result.timed_out ? -1 : static_cast<int>(left) + 1;
-    }
-    if (::poll(watched.data(), watched.size(), wait_ms) < 0 && errno != EINTR) break;
+  const std::array<std::string*, 2> sinks{&result.standard_output, &result.standard_error};
+  // What is there, or comes within the time.
+  const auto read_for = [&](std::chrono::milliseconds time) {
+    if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) return;
     for (std::size_t i = 0; i < watched.size(); ++i) {
       if (watched[i].fd < 0 || watched[i].revents == 0) continue;
       std::array<char, 65536> buffer{};
@@ -111,13 +102,26 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
         sinks[i]->append(buffer.data(), static_cast<std::size_t>(count));
       } else if (count == 0 || errno != EINTR) {
         watched[i].fd = -1;
-        --open_ends;
       }
     }
-  }
+  };
+  constexpr std::chrono::milliseconds longest_pause{50};
+  // Most end at once when they have closed their output.
+  std::chrono::milliseconds pause{1};
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  for (;;) {
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child || (ended < 0 && errno != EINTR)) break;
+    if (deadline && !result.timed_out && Clock::now() >= *deadline) {
+      result.timed_out = true;
+      ::kill(child, SIGKILL);
+    }
+    const bool is_closed = watched[0].fd < 0 && watched[1].fd < 0;
+    if (is_closed) pause = std::min(pause * 2, longest_pause);
+    read_for(is_closed ? pause : longest_pause);
   }
+  // What it wrote before it ended fits into a pipe, which one read empties.
+  read_for(std::chrono::milliseconds(0));
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }

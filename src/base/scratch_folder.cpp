@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view random_part = "XXXXXX";
+constexpr std::string_view middle = ".gpux-", random_part = "XXXXXX";
 
 // For signal handlers: where the thread that removes folders reads.
 std::atomic<int> removal_pipe = -1;
@@ -123,10 +123,17 @@ UniqueFd lock_folder(const fs::path& folder) {
   return descriptor;
 }
 
-bool is_own(const fs::path& folder) {
+// The sticky bit, which has no meaning for a folder of one user: nobody else's folder has this mode and such a name.
+constexpr mode_t mark = S_IRWXU | S_ISVTX;
+
+enum class Owner : unsigned char { other, own, marked };
+
+Owner owner_of(const fs::path& folder) {
   struct stat status {};
 
-  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+  const bool is_own = ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+  if (!is_own) return Owner::other;
+  return (status.st_mode & ~static_cast<mode_t>(S_IFMT)) == mark ? Owner::marked : Owner::own;
 }
 
 void remove_left_behind(const fs::path& parent, const std::string& prefix) {
@@ -134,10 +141,14 @@ void remove_left_behind(const fs::path& parent, const std::string& prefix) {
   std::vector<fs::path> found;
   for (fs::directory_iterator entry(parent, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(prefix) && name.size() == prefix.size() + random_part.size()) found.push_back(entry->path());
+    if (name.size() < random_part.size() + middle.size()) continue;
+    const std::string_view begin = std::string_view(name).substr(0, name.size() - random_part.size());
+    if (begin != prefix && !begin.ends_with(middle)) continue;
+    // Of another place it goes where it is certain that this program made it.
+    const Owner owner = owner_of(entry->path());
+    if (owner == Owner::marked || (owner == Owner::own && begin == prefix)) found.push_back(entry->path());
   }
   for (const fs::path& folder : found) {
-    if (!is_own(folder)) continue;
     if (const UniqueFd lock = lock_folder(folder)) fs::remove_all(folder, error);
   }
 }
@@ -157,7 +168,7 @@ ScratchFolder::ScratchFolder(fs::path place) {
   std::error_code error;
   fs::create_directories(parent, error);
   if (error) throw_file_error("make the folder", parent, error.value());
-  make(parent, place.filename().string() + ".gpux-");
+  make(parent, place.filename().string() + std::string(middle));
 }
 
 void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
@@ -168,6 +179,7 @@ void ScratchFolder::make(const fs::path& parent, const std::string& prefix) {
       std::string pattern = (parent / (prefix + std::string(random_part))).string();
       if (::mkdtemp(pattern.data()) == nullptr) throw_file_error("make", pattern, errno);
       path_ = pattern;
+      (void)::chmod(pattern.c_str(), mark);
       lock_ = lock_folder(path_);
       if (!lock_ && tries == 10) {
         const int error = errno;

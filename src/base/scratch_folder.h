@@ -8,7 +8,7 @@
 namespace gpux {
 
 /// A folder of this process alone. It goes, with all in it, with the object. What a process that was killed left is
-/// removed when the next folder is made in the same place. Error storage where it cannot be made.
+/// removed when the next folder is made beside it. Error storage where it cannot be made.
 class ScratchFolder {
  public:
   /// Among the system's temporary files.

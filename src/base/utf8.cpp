@@ -135,22 +135,46 @@ bool Utf8Scan::take_long(unsigned char byte) noexcept {
   return true;
 }
 
-std::string one_line(std::string_view text) {
-  std::string line;
-  line.reserve(text.size());
+namespace {
+
+// Beyond ASCII: the controls of C1, and embeddings, overrides and isolates of direction.
+bool is_obeyed(char32_t code_point) noexcept {
+  return (code_point >= 0x80 && code_point < 0xa0) || (code_point >= 0x202a && code_point <= 0x202e) ||
+         (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
+/// `is_blank`: of a line break or a tab, whether it becomes a blank.
+template <typename IsBlank>
+std::string shown(std::string_view text, const IsBlank& is_blank) {
+  std::string result;
+  result.reserve(text.size());
   while (!text.empty()) {
     const std::size_t length = utf8_character(text);
     const unsigned first = byte_at(text, 0);
-    if (first == '\n' || first == '\r' || first == '\t') {
-      line += ' ';
+    if (is_blank(text.front())) {
+      result += ' ';
+    } else if (first == '\n' || first == '\t') {
+      result += text.front();
     } else if (length == 0 || first < 0x20 || first == 0x7f) {
-      line += fmt::format("\\x{:02x}", first);
+      result += fmt::format("\\x{:02x}", first);
+    } else if (const char32_t point = utf8_code_point(text.substr(0, length)); is_obeyed(point)) {
+      result += fmt::format("\\u{:04x}", static_cast<unsigned>(point));
     } else {
-      line += text.substr(0, length);
+      result += text.substr(0, length);
     }
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
-  return line;
+  return result;
+}
+
+}  // namespace
+
+std::string shown_on_terminal(std::string_view text) {
+  return shown(text, [](char /*c*/) { return false; });
+}
+
+std::string one_line(std::string_view text) {
+  return shown(text, [](char c) { return c == '\n' || c == '\r' || c == '\t'; });
 }
 
 void append_utf8(std::string& out, char32_t code_point) {

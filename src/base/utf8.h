@@ -58,8 +58,12 @@ class Utf8Scan {
 /// The code point of a character that utf8_character() found.
 [[nodiscard]] char32_t utf8_code_point(std::string_view character) noexcept;
 
-/// The text as one line that can be shown: line breaks and tabs become blanks, other control characters and bytes that
-/// are not UTF-8 become "\x1b".
+/// The text as a terminal can show it, whoever wrote it: what a terminal obeys instead of showing it, and bytes that
+/// are not UTF-8, become "\x1b" and "\u009b". These are the control characters of C0 and C1, DEL, and those that turn
+/// the direction of text. Line breaks ('\n') and tabs stay.
+[[nodiscard]] std::string shown_on_terminal(std::string_view text);
+
+/// The same in one line: line breaks and tabs become blanks.
 [[nodiscard]] std::string one_line(std::string_view text);
 
 /// Appends a code point that is no surrogate and at most U+10FFFF.

@@ -17,6 +17,7 @@
 #include "cli/pull_flag.h"
 #include "cli/synthetic_flags.h"
 #include "embedding/graph_pooling.h"
+#include "embedding/open_tokenizer.h"
 #include "evaluation/precision_gate.h"
 #include "evaluation/variant_samples.h"
 #include "generation/decoder.h"
@@ -74,20 +75,19 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
                 "--input, --file, --dim and --seconds are not for models that generate text; accepted: "
                 "--prompt-tokens, --generate-tokens, --users, --runs, --warmup");
   }
-  generation::MeasuredLoad load;
-  load.prompt_tokens = flags.prompt_tokens.value_or(load.prompt_tokens);
-  load.generate_tokens = flags.generate_tokens.value_or(load.generate_tokens);
-  load.users = flags.users.value_or(load.users);
-  load.rounds = flags.runs.value_or(load.rounds);
-  load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   GeneratorOptions options;
-  options.max_sequences = std::max(options.max_sequences, load.users);
+  options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
   options.reuses_prefixes = false;
-  generation::Engine engine(model.load(), text::Tokenizer::from_file(files.tokenizer), files, options);
+  generation::Engine engine(model.load(), embedding::open_tokenizer(files.tokenizer), files, options);
   if (const auto absence = provider::absence_of(engine.runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }
+  generation::MeasuredLoad load =
+      generation::load_for(engine.context_length(), flags.prompt_tokens, flags.generate_tokens);
+  load.users = flags.users.value_or(load.users);
+  load.rounds = flags.runs.value_or(load.rounds);
+  load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   print_generation_benchmark(context, engine, load, flags.output);
 }
 
@@ -107,21 +107,21 @@ void measure_here(const BenchFlags& flags, Context& context) {
   options.warmup_runs = flags.warmup.value_or(options.warmup_runs);
   options.seconds = flags.seconds;
   if (!flags.samples_of.empty()) return measure_candidate(flags, model, options, context);
-  runtime::Items inputs;
+  MadeInputs inputs;
   if (given(flags.inputs)) {
     model.open_inputs();
-    inputs = model.read(flags.inputs);
+    const runtime::Items items = model.read(flags.inputs);
+    if (items.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
+    inputs.values = model.own_inputs(items.items.front());
   } else {
-    inputs.items.push_back(make_inputs(flags.synthetic, model.info.signature));
+    inputs = make_inputs(flags.synthetic, model);
   }
-  if (inputs.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
-  const NamedValues own_inputs = model.own_inputs(inputs.items.front());
   const Runtime runtime = model.load();
   if (const auto absence = provider::absence_of(runtime.verdict())) {
     context.exit_code = static_cast<int>(ErrorCode::provider_unavailable);
     return print_not_run(context, runtime.verdict(), *absence, flags.output);
   }
-  print_benchmark(context, runtime, own_inputs, options, flags.output);
+  print_benchmark(context, runtime, inputs, options, flags.output);
 }
 
 bool names_provider(const std::string& request) {

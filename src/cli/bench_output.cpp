@@ -217,6 +217,15 @@ void print_not_run(const Context& context, const Verdict& verdict, const provide
   print(context, json, {json}, file);
 }
 
+void print_benchmark(const Context& context, const Runtime& runtime, const MadeInputs& inputs,
+                     const BenchmarkOptions& options, const std::string& file) {
+  try {
+    print_benchmark(context, runtime, inputs.values, options, file);
+  } catch (const Error& error) {
+    throw naming_assumed_sizes(error, inputs);
+  }
+}
+
 void print_benchmarks(const Context& context, const std::vector<Json>& results, const std::string& file) {
   print(context, Json{{"results", results}}, results, file);
 }

@@ -13,6 +13,7 @@
 #include "gpux/benchmark.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "model/made_inputs.h"
 #include "provider/absence.h"
 
 namespace gpux::cli {
@@ -32,6 +33,10 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
                      const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
 /// Measures prompts and texts of a model that generates text, and prints the figures likewise.
+/// The same with inputs that nobody gave: errors name the sizes that were assumed.
+void print_benchmark(const Context& context, const Runtime& runtime, const MadeInputs& inputs,
+                     const BenchmarkOptions& options, const std::string& file);
+
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
                                 const std::string& file);
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/standard_streams.h"
+#include "base/utf8.h"
+#include "embedding/open_tokenizer.h"
 #include "generation/chat_messages.h"
 #include "generation/decoder.h"
 #include "gpux/error.h"
@@ -29,7 +31,7 @@ class AnswerPrinter {
     if (delta.kind == ChatDelta::Kind::reasoning && prints_reasoning_) {
       if (!is_dimmed_) write_to_standard_error("\x1b[2m");
       is_dimmed_ = true;
-      write_to_standard_error(delta.text);
+      write_to_standard_error(shown_on_terminal(delta.text));
     } else if (delta.kind == ChatDelta::Kind::content && prints_content_) {
       end_reasoning();
       print_piece(delta.text);
@@ -60,7 +62,7 @@ void check_template_values(const std::string& json) {
 ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
     : context_(&context), settings_(flags.generation), options_(flags.options), model_(load(flags)) {
   set_system(flags.system);
-  say(context, to_line(model_.engine->runtime().verdict()));
+  say(context, to_line(model_.engine->verdict()));
 }
 
 // What the flags and the files say is read first: loading takes longer.
@@ -72,7 +74,7 @@ ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   const std::filesystem::path folder = model.located.onnx_file.parent_path();
   generation::ModelFiles files = generation::read_model_files(folder);
   generation::ChatPrompt prompt = generation::ChatPrompt::from_folder(folder);
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   auto engine = std::make_unique<generation::Engine>(model.load(), std::move(tokenizer), std::move(files));
   return {.name = model.located.name, .prompt = std::move(prompt), .engine = std::move(engine)};
 }
@@ -116,7 +118,7 @@ void ChatSession::print(const ChatCompletion& completion) const {
     Json document{{"model", model_.name}, {"message", Json::parse(generation::to_json({&completion.message, 1}))[0]}};
     add_figures(document, completion.completion);
     document["cached_tokens"] = completion.completion.cached_tokens;
-    document["verdict"] = Json::parse(to_json(model_.engine->runtime().verdict()));
+    document["verdict"] = Json::parse(to_json(model_.engine->verdict()));
     print_data(document.dump());
     return;
   }

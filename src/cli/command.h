@@ -30,13 +30,17 @@ class ReaderLeft : public Error {
   using Error::Error;
 };
 
-/// Writes data to standard output, a newline behind it. Error storage where it cannot be written.
+/// Writes data to standard output, a newline behind it; on a terminal as shown_on_terminal(). Error storage where it
+/// cannot be written.
 void print_data(std::string_view text);
 
 /// The same without a newline, and at once: a part of a line.
 void print_piece(std::string_view text);
 
-/// Prints one line on stderr, unless -q.
+/// Clears the terminal that standard output is; nothing where it is none.
+void clear_terminal();
+
+/// Prints one line on stderr, as one_line(), unless -q.
 void say(const Context& context, std::string_view line);
 
 /// Each adds its command to the program; the command runs when it is parsed.

@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/standard_streams.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
@@ -99,7 +100,7 @@ class ReadingLine {
   ReadingLine& operator=(const ReadingLine&) = delete;
 
   void show(const std::string& what) const {
-    if (is_shown_) write_to_standard_error(fmt::format("\r\033[Kreading {}", what));
+    if (is_shown_) write_to_standard_error(fmt::format("\r\033[Kreading {}", one_line(what)));
   }
 
  private:

@@ -1,14 +1,17 @@
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/App.hpp>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/standard_input.h"
 #include "cli/command.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
+#include "embedding/open_tokenizer.h"
 #include "generation/decoder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
@@ -20,13 +23,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct GenerateFlags {
-  std::string model, prompt, timeout;
+  std::string model, timeout;
+  std::optional<std::string> prompt;
   GenerationFlags generation;
   LoadFlags load;
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
-  return is_standard_input(flags.prompt) ? read_standard_input() : flags.prompt;
+  if (flags.prompt && !is_standard_input(*flags.prompt)) return *flags.prompt;
+  if (!flags.prompt && ::isatty(STDIN_FILENO) != 0) {
+    throw Error(ErrorCode::usage, "PROMPT is missing: the text to continue, as an argument or from a pipe");
+  }
+  return read_standard_input();
 }
 
 void generate(const GenerateFlags& flags, const Context& context) {
@@ -34,7 +42,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
   (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
-  const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  const text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
   request.settings = settings;
@@ -68,7 +76,7 @@ void add_generate(CLI::App& program, Context& context) {
   CLI::App* command = add_command(program, context, "generate", "Continue a text with a model that generates text");
   command->add_option("MODEL", flags->model, "a name in the store, or a folder with tokenizer.json and model.onnx")
       ->required();
-  command->add_option("PROMPT", flags->prompt, "the text to continue; '-' reads standard input")->required();
+  command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
   add_timeout_flag(*command, flags->timeout);

@@ -61,13 +61,21 @@ void search_hub(registry::Hub& hub, const HubFlags& flags, const Context& contex
 }
 
 // Empty where pull refuses it, with the reason in `problem`.
-std::vector<std::string> files_to_pull(const HubModelInfo& info, std::string& problem) {
+std::vector<std::string> files_to_pull(registry::Hub& hub, const HubModelInfo& info,
+                                       const registry::HubReference& reference, std::string& problem) {
   std::vector<std::string> names;
   for (const registry::HubFile& file : info.files) names.push_back(file.name);
+  const std::string repository = "hf.co/" + info.repository;
   try {
-    const Machine& machine = Machine::this_one();
-    const registry::FileRequest request{.is_x86 = is_x86(), .adds_bytes_exactly = adds_byte_products_exactly(machine)};
-    return registry::choose_files(names, request, "hf.co/" + info.repository).files;
+    registry::FileRequest request{.file = reference.file,
+                                  .precision = {},
+                                  .is_x86 = is_x86(),
+                                  .adds_bytes_exactly = adds_byte_products_exactly(Machine::this_one()),
+                                  .quantization = reference.quantization,
+                                  .layout = {}};
+    request.layout = registry::read_layout(names, request, repository,
+                                           [&](const std::string& file) { return hub.read(info, file); });
+    return registry::choose_files(names, request, repository).files;
   } catch (const Error& error) {
     problem = error.message();
     return {};
@@ -75,11 +83,12 @@ std::vector<std::string> files_to_pull(const HubModelInfo& info, std::string& pr
 }
 
 void show_model(registry::Hub& hub, const HubFlags& flags, const Context& context) {
-  if (flags.words.size() != 1) throw Error(ErrorCode::usage, "hub info: give one model, ORG/NAME[@REVISION]");
+  if (flags.words.size() != 1)
+    throw Error(ErrorCode::usage, "hub info: give one model, ORG/NAME[@REVISION|:QUANTIZATION]");
   const registry::HubReference reference = registry::parse_hub_reference(flags.words.front(), true);
   const HubModelInfo info = hub.info(reference.repository, reference.revision);
   std::string problem;
-  const std::vector<std::string> pulled = files_to_pull(info, problem);
+  const std::vector<std::string> pulled = files_to_pull(hub, info, reference, problem);
   const auto is_pulled = [&](const std::string& name) { return std::ranges::find(pulled, name) != pulled.end(); };
   if (context.wants_json()) {
     Json json = to_json(info);

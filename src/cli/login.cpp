@@ -5,13 +5,13 @@
 #include <CLI/App.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <termios.h>
 #include <unistd.h>
 
 #include "base/in_quotes.h"
 #include "base/standard_input.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
+#include "cli/hidden_typing.h"
 #include "cli/registry_flags.h"
 #include "gpux/error.h"
 #include "registry/oci/access.h"
@@ -28,28 +28,6 @@ struct LoginFlags {
   std::string registry, user;
   bool password_from_input = false;
   RegistryFlags access;
-};
-
-/// Hides what is typed while it lives.
-class HiddenTyping {
- public:
-  HiddenTyping() {
-    if (::tcgetattr(STDIN_FILENO, &before_) != 0) return;
-    termios hidden = before_;
-    hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-    is_hidden_ = ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) == 0;
-  }
-
-  ~HiddenTyping() {
-    if (is_hidden_) ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
-  }
-
-  HiddenTyping(const HiddenTyping&) = delete;
-  HiddenTyping& operator=(const HiddenTyping&) = delete;
-
- private:
-  termios before_{};
-  bool is_hidden_ = false;
 };
 
 std::string ask(const std::string& question) {

@@ -323,6 +323,8 @@ namespace {
 int main(int count, char** arguments) {
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
+  // The terminal has gone; after nohup that does not matter.
+  if (std::signal(SIGHUP, gpux::cli::interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   // Not the path: the file may be replaced by a newer version while this one runs.
   gpux::set_worker_program("/proc/self/exe");
   const int code = gpux::cli::run(count, arguments);

@@ -88,13 +88,14 @@ void add_pull(CLI::App& program, Context& context) {
   CLI::App* command = add_command(program, context, "pull", "Download a model and store it, ready to run");
   command->get_option("--json")->description("JSON lines on standard output: progress, messages, the result");
   command
-      ->add_option("MODEL", flags->reference,
-                   "hf.co/ORG/NAME[@REVISION] or ORG/NAME of the Hugging Face hub, https://HOST/PATH.onnx, or "
-                   "REGISTRY/REPOSITORY[:TAG][@sha256:DIGEST]")
+      ->add_option(
+          "MODEL", flags->reference,
+          "hf.co/ORG/NAME[@REVISION|:QUANTIZATION] or ORG/NAME of the Hugging Face hub, https://HOST/PATH.onnx, or "
+          "REGISTRY/REPOSITORY[:TAG][@sha256:DIGEST]")
       ->required();
   command->add_option("-t,--tag", flags->tags, "NAME[:TAG] in the store (default: the reference); repeatable")
       ->allow_extra_args(false);
-  command->add_option("--file", flags->options.file, "the ONNX file of the repository that is the model");
+  command->add_option("--file", flags->options.file, "the ONNX or GGUF file of the repository that is the model");
   command
       ->add_option("--precision", flags->options.precision,
                    "the ONNX file of the repository with these weights: fp32, fp16, int8")
@@ -122,6 +123,7 @@ void add_pull(CLI::App& program, Context& context) {
       "Examples:\n"
       "  gpux pull sentence-transformers/all-MiniLM-L6-v2\n"
       "  gpux pull hf.co/BAAI/bge-small-en-v1.5@main -t bge --precision int8\n"
+      "  gpux pull hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M\n"
       "  gpux pull https://example.com/model.onnx --sha256 DIGEST\n"
       "  gpux pull registry.example/team/digits:1.0.0 --verify-key signer.pub");
   command->callback([flags, &context] { pull_model(*flags, context); });

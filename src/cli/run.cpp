@@ -21,6 +21,7 @@
 #include "generation/decoder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "model/made_inputs.h"
 #include "model/open_model.h"
 #include "model/output_files.h"
 #include "pipeline/zero_shot.h"
@@ -96,7 +97,6 @@ std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime,
 
 runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   if (given(flags.inputs)) return model.read(flags.inputs);
-  if (flags.benchmark) return {{synthetic_inputs(model.info.signature)}, false};
   auto piped = read_piped_inputs(model.signature(), model.image_input ? &*model.image_input : nullptr);
   return piped ? *std::move(piped) : model.read(flags.inputs);
 }
@@ -241,7 +241,14 @@ void run_model(RunFlags& flags, Context& context) {
     (void)pipeline::entailment_index(classifies ? model.pipeline->settings().labels : std::vector<std::string>(),
                                      flags.model);
   }
-  const runtime::Items inputs = checked_inputs(flags, model);
+  MadeInputs made;
+  runtime::Items inputs;
+  if (flags.benchmark && !given(flags.inputs)) {
+    made = make_inputs(model, {}, 0);
+    inputs.items.push_back(made.values);
+  } else {
+    inputs = checked_inputs(flags, model);
+  }
   if (zero_shot) {
     run_zero_shot(flags, model, inputs, *zero_shot, context);
     return;
@@ -250,8 +257,8 @@ void run_model(RunFlags& flags, Context& context) {
   const Runtime runtime = model.load();
   if (flags.benchmark) {
     if (inputs.is_list) throw Error(ErrorCode::usage, "--benchmark measures one input, not a list");
-    print_benchmark(context, runtime, model.own_inputs(inputs.items.front()),
-                    {.runs = flags.runs, .warmup_runs = flags.warmup}, flags.output);
+    made.values = model.own_inputs(inputs.items.front());
+    print_benchmark(context, runtime, made, {.runs = flags.runs, .warmup_runs = flags.warmup}, flags.output);
     write_report(flags.report, runtime, 0, 0, {false, RunSharing::Source::single_run, "there is one input"});
     return;
   }

@@ -139,17 +139,34 @@ void require_same_model(const SearchFlags& flags, const StoredVectors& vectors, 
                           vectors.model, vectors.digest, name, digest));
 }
 
-std::vector<float> embed_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
+// How the model's folder says that its vectors are compared.
+importer::Similarity similarity_of(const OpenEncoder& encoder) {
+  return encoder.embedder->encoder().model().similarity.value_or(importer::Similarity::cosine);
+}
+
+/// A query's vector, and how it is compared.
+struct DenseQuery {
+  std::vector<float> vector;
+  importer::Similarity similarity = importer::Similarity::cosine;
+};
+
+DenseQuery embed_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
   if (!flags.query_image.empty()) {
     const OpenImageEncoder encoder = open_image_encoder(flags.encoder, context);
     require_same_model(flags, vectors, encoder.name, encoder.digest);
     require_same_dimension(flags, vectors, encoder.dimension);
-    return encoder.embedder->embed(flags.query_image, encoder.options);
+    return {.vector = encoder.embedder->embed(flags.query_image, encoder.options)};
   }
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
   require_same_model(flags, vectors, encoder.embedder->encoder().model().name, encoder.digest);
   require_same_dimension(flags, vectors, encoder.dimension);
-  return encoder.embedder->embed(flags.query.value_or(""), encoder.options);
+  return {.vector = encoder.embedder->embed(flags.query.value_or(""), encoder.options),
+          .similarity = similarity_of(encoder)};
+}
+
+DenseQuery dense_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
+  if (!flags.query) return {.vector = read_query(flags.vector)};
+  return embed_query(flags, vectors, context);
 }
 
 unsigned workers_of(const SearchFlags& flags) {
@@ -243,6 +260,14 @@ bool has_mean_scores(const OpenEncoder& encoder) {
 }
 
 embedding::EmbedOptions query_options(const OpenEncoder& encoder, embedding::Representation representation) {
+  const auto& similarity = encoder.embedder->encoder().model().similarity;
+  if (representation == embedding::Representation::sparse &&
+      similarity.value_or(importer::Similarity::dot) != importer::Similarity::dot) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}': similarity_fn_name of config_sentence_transformers.json is not supported for sparse "
+                            "vectors; accepted: dot",
+                            encoder.embedder->encoder().model().name));
+  }
   embedding::EmbedOptions options = encoder.options;
   options.representation = representation;
   options.role = embedding::TextRole::query;
@@ -394,7 +419,7 @@ void search(SearchFlags& flags, const Context& context) {
     flags.query = embedding::one_text_of(*flags.query, "search");
   }
   StoredVectors vectors;
-  std::vector<float> query;
+  DenseQuery query;
   const auto show = [&](const StoredVectors& among, const std::vector<embedding::Match>& matches) {
     const std::vector<Result> results = results_of(flags, among, matches);
     if (context.wants_json()) {
@@ -405,7 +430,8 @@ void search(SearchFlags& flags, const Context& context) {
   };
   const auto rank_and_show = [&] {
     const auto start = std::chrono::steady_clock::now();
-    const auto matches = embedding::top_k(vectors.elements, query, flags.top, workers_of(flags));
+    const auto matches =
+        embedding::top_k(vectors.elements, query.vector, flags.top, workers_of(flags), query.similarity);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
     show(vectors, matches);
@@ -413,10 +439,10 @@ void search(SearchFlags& flags, const Context& context) {
   if (!flags.images.empty() && flags.place.empty()) {
     flags.encoder.representation = embedding::Representation::dense;
     const std::vector<std::string> images = images_to_search(flags.images, context);
-    query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
+    query = dense_query(flags, vectors, context);
     const OpenImageEncoder encoder = open_image_encoder(images_alone(flags.encoder), context);
     vectors = embed_images_to_search(encoder, images, flags.workers);
-    require_same_dimension(flags, vectors, query.size());
+    require_same_dimension(flags, vectors, query.vector.size());
     rank_and_show();
     return;
   }
@@ -438,8 +464,8 @@ void search(SearchFlags& flags, const Context& context) {
     flags.encoder.representation = embedding::Representation::dense;
     vectors = embedding::read_stored_vectors(flags.place);
     if (!flags.images.empty()) name_images(vectors, images_to_search(flags.images, context), flags.place);
-    query = flags.query ? embed_query(flags, vectors, context) : read_query(flags.vector);
-    require_same_dimension(flags, vectors, query.size());
+    query = dense_query(flags, vectors, context);
+    require_same_dimension(flags, vectors, query.vector.size());
   } else {
     const OpenEncoder encoder = open_encoder(flags.encoder, context);
     const embedding::Representation representation = encoder.embedder->encoder().representation(encoder.options);
@@ -453,8 +479,12 @@ void search(SearchFlags& flags, const Context& context) {
       return;
     }
     vectors = embed_texts(flags, encoder);
-    query = flags.query_image.empty() ? encoder.embedder->embed(flags.query.value_or(""), encoder.options)
-                                      : embed_query(flags, vectors, context);
+    if (flags.query_image.empty()) {
+      query = {.vector = encoder.embedder->embed(flags.query.value_or(""), encoder.options),
+               .similarity = similarity_of(encoder)};
+    } else {
+      query = embed_query(flags, vectors, context);
+    }
   }
   rank_and_show();
 }

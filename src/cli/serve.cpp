@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <climits>
 #include <cstdlib>
 #include <future>
 #include <thread>
@@ -51,6 +53,11 @@ std::vector<std::string> read_api_keys(const std::string& file) {
     for (std::string& key : server::keys_of_variable(text)) keys.push_back(std::move(key));
   }
   return keys;
+}
+
+std::string machine_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string();
 }
 
 std::string host_and_port(const std::string& host, std::uint16_t port) {
@@ -374,6 +381,13 @@ void serve(const ServeFlags& flags, Context& context) {
   const std::string default_name = service_options.default_model;
   service_options.api_keys = read_api_keys(flags.api_key_file);
   service_options.log_requests = flags.log_requests;
+  server::BrowserAccessOptions browser_access{.cors_origins = flags.cors_origins,
+                                              .allowed_hosts = flags.allowed_hosts,
+                                              .listen_host = {},
+                                              .machine_name = machine_name(),
+                                              .has_keys = !service_options.api_keys.empty()};
+  // What is no origin or host is refused before models are loaded.
+  service_options.browser_access = server::BrowserAccess(browser_access);
   service_options.memory = std::make_shared<MemoryBudget>(
       server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
 
@@ -404,6 +418,8 @@ void serve(const ServeFlags& flags, Context& context) {
     warn(context, warnings, std::move(line));
   }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
+  browser_access.listen_host = listen.host;
+  service_options.browser_access = server::BrowserAccess(std::move(browser_access));
 
   raise_file_limit();
   const Signals signals;
@@ -491,6 +507,18 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_option("--unix", flags->unix_path, "also listen on this unix socket");
   command->add_option("--default", flags->default_model, "the model for routes without a name");
   command->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
+  command
+      ->add_option("--cors-origin", flags->cors_origins,
+                   "origin of web pages that may use the server, besides those of this machine: "
+                   "https://app.example.org; * for all")
+      ->type_name("ORIGIN")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--allowed-host", flags->allowed_hosts,
+                   "name by which clients may address a server without keys, besides this machine's: "
+                   "models.example.org; * for all")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   auto* certificate = command->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
   auto* key = command->add_option("--tls-key", flags->tls_key, "its key, PEM");
   certificate->needs(key);

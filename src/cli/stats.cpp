@@ -6,7 +6,6 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/counted.h"
 #include "base/memory_size.h"
@@ -98,8 +97,8 @@ void show_statistics(const StatsFlags& flags, const Context& context) {
     if (context.wants_json()) {
       print_data(now.json.dump());
     } else {
-      const char* clear_screen = ::isatty(STDOUT_FILENO) != 0 ? "\x1b[H\x1b[2J" : "";
-      print_data(clear_screen + table_of(server, now, &before));
+      clear_terminal();
+      print_data(table_of(server, now, &before));
     }
   }
 }

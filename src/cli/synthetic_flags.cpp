@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
-#include "gpux/runtime.h"
 
 namespace gpux::cli {
 namespace {
@@ -33,16 +32,17 @@ std::pair<std::string, std::int64_t> name_and_size(const std::string& text) {
 void add_synthetic_flags(CLI::App& command, SyntheticFlags& flags) {
   command
       .add_option("--dim", flags.dimensions,
-                  "size of a free dimension of synthetic inputs (default 1): NAME=SIZE or INPUT.INDEX=SIZE; repeatable")
+                  "size of a free dimension of synthetic inputs (default: as preprocessing says, else 1): NAME=SIZE or "
+                  "INPUT.INDEX=SIZE; repeatable")
       ->allow_extra_args(false);
   command.add_option("--seed", flags.seed, "seed of synthetic inputs (default 0)")
       ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
 }
 
-NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature) {
+MadeInputs make_inputs(const SyntheticFlags& flags, OpenModel& model) {
   std::vector<std::pair<std::string, std::int64_t>> sizes;
   for (const std::string& text : flags.dimensions) sizes.push_back(name_and_size(text));
-  return synthetic_inputs(signature, sizes, flags.seed);
+  return gpux::make_inputs(model, sizes, flags.seed);
 }
 
 }  // namespace gpux::cli

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gpux/model_info.h"
-#include "gpux/tensor.h"
+#include "model/made_inputs.h"
 
 namespace CLI {
 class App;
@@ -21,7 +20,7 @@ struct SyntheticFlags {
 
 void add_synthetic_flags(CLI::App& command, SyntheticFlags& flags);
 
-/// Inputs made up from the signature. Error usage where a size is none or names no free dimension.
-NamedValues make_inputs(const SyntheticFlags& flags, const Signature& signature);
+/// Inputs that nobody gave. Error usage where a size is none or names no free dimension; those of make_inputs().
+MadeInputs make_inputs(const SyntheticFlags& flags, OpenModel& model);
 
 }  // namespace gpux::cli

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/standard_streams.h"
+#include "base/utf8.h"
 
 namespace gpux::cli {
 
@@ -16,7 +17,7 @@ VariantProgress::~VariantProgress() {
 evaluation::VariantListener VariantProgress::listener() const {
   if (!is_shown_) return {};
   return [](const std::string& precision, const std::string& what) {
-    write_to_standard_error(fmt::format("\r\033[K{}: {}", precision, what));
+    write_to_standard_error(fmt::format("\r\033[K{}: {}", one_line(precision), one_line(what)));
   };
 }
 

@@ -64,7 +64,13 @@ void check_tolerance(const char* flag, const std::optional<double>& value) {
   }
 }
 
-std::vector<evaluation::DataSet> data_sets(const VerifyFlags& flags, OpenModel& model) {
+/// What is compared, and what was assumed where nobody gave inputs.
+struct ComparedInputs {
+  std::vector<evaluation::DataSet> sets;
+  MadeInputs made;
+};
+
+ComparedInputs inputs_to_compare(const VerifyFlags& flags, OpenModel& model) {
   const Signature& signature = model.info.signature;
   const bool made_up = !flags.synthetic.dimensions.empty() || flags.synthetic.seed != 0;
   if (given(flags.inputs)) {
@@ -76,13 +82,14 @@ std::vector<evaluation::DataSet> data_sets(const VerifyFlags& flags, OpenModel& 
       sets.push_back({fmt::format("item {}", sets.size()), model.own_inputs(item), {}});
     }
     if (sets.size() == 1) sets.front().name = "input";
-    return sets;
+    return {.sets = std::move(sets), .made = {}};
   }
   if (!made_up) {
     auto recorded = evaluation::recorded_data_sets(model.located.onnx_file.parent_path(), signature);
-    if (!recorded.empty()) return recorded;
+    if (!recorded.empty()) return {.sets = std::move(recorded), .made = {}};
   }
-  return {{"synthetic", make_inputs(flags.synthetic, signature), {}}};
+  MadeInputs made = make_inputs(flags.synthetic, model);
+  return {.sets = {{"synthetic", made.values, {}}}, .made = std::move(made)};
 }
 
 ElementType element_of(const Value& value) {
@@ -146,17 +153,21 @@ void require_named(const Verdict& verdict) {
 void verify_model(const VerifyFlags& flags, Context& context) {
   OpenModel model =
       open_model(pull_argument(flags.model, flags.pull, context), flags.config, flags.load, flags.timeout);
-  const std::vector<evaluation::DataSet> sets = data_sets(flags, model);
+  const ComparedInputs inputs = inputs_to_compare(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();
   require_named(runtime.verdict());
   evaluation::ReferenceRun reference(model, flags.reference);
   const InferOptions options{.timeout = model.settings.timeout};
   std::vector<Row> rows;
-  for (const evaluation::DataSet& set : sets) {
-    const NamedValues got = runtime.infer(set.inputs, options);
-    add_rows(set, reference.infer(set.inputs, options), got, flags.reference, tolerance, rows);
-    add_rows(set, set.outputs, got, "recorded", tolerance, rows);
+  for (const evaluation::DataSet& set : inputs.sets) {
+    try {
+      const NamedValues got = runtime.infer(set.inputs, options);
+      add_rows(set, reference.infer(set.inputs, options), got, flags.reference, tolerance, rows);
+      add_rows(set, set.outputs, got, "recorded", tolerance, rows);
+    } catch (const Error& error) {
+      throw naming_assumed_sizes(error, inputs.made);
+    }
   }
   const bool passed = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.difference.within; });
   if (!passed) context.exit_code = exit_code_differs;

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using yaml::TreeNode;
 using enum KeyKind;
+using enum InPackage;
 
 constexpr std::span<const SchemaKey> no_keys;
 constexpr std::span<const std::string_view> no_choices;
@@ -28,48 +29,54 @@ constexpr std::array<std::string_view, 4> level_names{"none", "low", "medium", "
 constexpr std::array<std::string_view, 3> lesser_levels{"low", "medium", "high"};
 
 constexpr std::array<SchemaKey, 6> source_keys{{
-    {"name", text, "The source's name: letters, digits, '.', '_' and '-'.", true},
-    {"directory", text, "A folder: each *.json in it is an event."},
-    {"file", text, "A file of JSON lines that others append to."},
-    {"socket", text, "A unix socket that takes JSON lines; it is made."},
-    {"match", text_list, "Match rules of D-Bus: each signal they let through is an event."},
-    {"bus", text, "The D-Bus of the rules: system (the default), session, or an address."},
+    {"name", text, of_the_user, "The source's name: letters, digits, '.', '_' and '-'.", true},
+    {"directory", text, of_the_user, "A folder: each *.json in it is an event."},
+    {"file", text, of_the_user, "A file of JSON lines that others append to."},
+    {"socket", text, of_the_user, "A unix socket that takes JSON lines; it is made."},
+    {"match", text_list, of_the_user, "Match rules of D-Bus: each signal they let through is an event."},
+    {"bus", text, of_the_user, "The D-Bus of the rules: system (the default), session, or an address."},
 }};
 
 constexpr std::array<SchemaKey, 4> limit_keys{{
-    {"event_bytes", memory_size, "The longest event; 1 MiB without it."},
-    {"event_depth", integer, "Lists and objects within each other, at most; 64 without it.", false, no_keys, no_choices,
-     1, "", 1024},
-    {"journal_bytes", memory_size, "What may wait of a socket or bus; 1 GiB without it."},
-    {"connections", integer, "Clients of a socket at once; 256 without it.", false, no_keys, no_choices, 1, "", 65536},
+    {"event_bytes", memory_size, of_the_user, "The longest event; 1 MiB without it."},
+    {"event_depth", integer, of_the_user, "Lists and objects within each other, at most; 64 without it.", false,
+     no_keys, no_choices, 1, "", 1024},
+    {"journal_bytes", memory_size, of_the_user, "What may wait of a socket or bus; 1 GiB without it."},
+    {"connections", integer, of_the_user, "Clients of a socket at once; 256 without it.", false, no_keys, no_choices, 1,
+     "", 65536},
 }};
 
 constexpr std::int64_t max_events = std::int64_t{1} << 40;
 
 constexpr std::array<SchemaKey, 3> downgrade_keys{{
-    {"level", choice, "The lesser level.", true, no_keys, lesser_levels},
-    {"above", integer, "The lower level is used while more events than this wait.", true, no_keys, no_choices, 1, "",
-     max_events},
-    {"below", integer, "With fewer the declared level is back; a tenth of 'above' without it.", false, no_keys,
-     no_choices, 0, "", max_events},
+    {"level", choice, of_the_user, "The lesser level.", true, no_keys, lesser_levels},
+    {"above", integer, of_the_user, "The lower level is used while more events than this wait.", true, no_keys,
+     no_choices, 1, "", max_events},
+    {"below", integer, of_the_user, "With fewer the declared level is back; a tenth of 'above' without it.", false,
+     no_keys, no_choices, 0, "", max_events},
 }};
 
 constexpr std::array<SchemaKey, 11> state_keys{{
-    {"output", text, "The folder of vectors/ and timing/, relative to this file's folder.", true},
-    {"sources", named_objects, "Where events come from.", true, source_keys, no_choices, 0, "", INT32_MAX, "directory"},
-    {"level", choice, "The level of op-dbus; none, the default, makes no vectors.", false, no_keys, level_names},
-    {"model", text, "A model instead of a level: a folder, relative to this file's, or a name in the store."},
-    {"model_dir", text, "The folder of the levels' models, each in a folder of its name."},
-    {"provider", text, "What to run on; cpu without it."},
-    {"device", integer, "Which of the provider's devices, from 0."},
-    {"workers", integer, "Events embedded side by side; the processors without it.", false, no_keys, no_choices, 1, "",
-     1024},
-    {"downgrade", object, "A lesser level while too many events wait.", false, downgrade_keys},
-    {"limits", object, "Limits of one event, and of waiting events.", false, limit_keys},
-    {"rescan", duration, "Interval at which directories are scanned in addition to being watched; default: 30 s."},
+    {"output", text, of_the_user, "The folder of vectors/ and timing/, relative to this file's folder.", true},
+    {"sources", named_objects, of_the_user, "Where events come from.", true, source_keys, no_choices, 0, "", INT32_MAX,
+     "directory"},
+    {"level", choice, of_the_user, "The level of op-dbus; none, the default, makes no vectors.", false, no_keys,
+     level_names},
+    {"model", text, of_the_user,
+     "A model instead of a level: a folder, relative to this file's, or a name in the store."},
+    {"model_dir", text, of_the_user, "The folder of the levels' models, each in a folder of its name."},
+    {"provider", text, of_the_user, "What to run on; cpu without it."},
+    {"device", integer, of_the_user, "Which of the provider's devices, from 0."},
+    {"workers", integer, of_the_user, "Events embedded side by side; the processors without it.", false, no_keys,
+     no_choices, 1, "", 1024},
+    {"downgrade", object, of_the_user, "A lesser level while too many events wait.", false, downgrade_keys},
+    {"limits", object, of_the_user, "Limits of one event, and of waiting events.", false, limit_keys},
+    {"rescan", duration, of_the_user,
+     "Interval at which directories are scanned in addition to being watched; default: 30 s."},
 }};
 
-constexpr SchemaKey state_root{"state.json", object, "The sources and the output of gpux daemon.", true, state_keys};
+constexpr SchemaKey state_root{"state.json", object,    of_the_user, "The sources and the output of gpux daemon.",
+                               true,         state_keys};
 
 std::optional<std::int64_t> integer_of(const TreeNode& node, std::string_view key) {
   const TreeNode* found = node.given(key);

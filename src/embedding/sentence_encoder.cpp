@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -12,7 +13,10 @@
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "embedding/dense.h"
+#include "embedding/near_vectors.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/pooling.h"
+#include "embedding/recorded_texts.h"
 #include "gpux/error.h"
 #include "provider/table.h"
 #include "tensor/convert.h"
@@ -74,39 +78,73 @@ std::size_t filled_length(std::size_t tokens) noexcept {
 SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime,
                                  std::optional<Batching> batching)
     : model_(std::move(model)),
-      tokenizer_(text::Tokenizer::from_file(model_.tokenizer_file)),
+      tokenizer_(open_tokenizer(model_.tokenizer_file)),
       batching_(batching.value_or(default_batching(runtime.verdict()))),
       has_default_batching_(!batching) {
   try {
-    inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size());
+    inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size(), model_.has_token_types);
     inputs_.require_no_others();
     find_outputs(runtime.info().signature);
   } catch (const Error& error) {
     throw error.within(model_.onnx_file.string());
   }
-  require_lower_case();
   const std::vector<std::string>& active = runtime.verdict().active;
   const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
   computes_padding_ = only == nullptr || !only->computes_no_padding;
   for (const auto& [representation, name] : representation_names) {
     if (!represents(representation) || dimension_of(representation) != 0) continue;
-    const EmbedOptions options{.representation = representation};
+    const EmbedOptions options{.dimensions = std::numeric_limits<std::size_t>::max(), .representation = representation};
     const PreparedText prepared = prepare("a", options);
     const NamedValues outputs = runtime.infer(prepared.inputs, {.outputs = {output(options)}});
     const Embedding embedding = represent(prepared, outputs.front().second, options);
     dimension_of(representation) = embedding.values.size() / std::max<std::size_t>(embedding.rows, 1);
   }
+  find_filling(runtime);
 }
 
-void SentenceEncoder::require_lower_case() const {
-  if (!model_.needs_lower_case) return;
-  constexpr std::string_view upper = "A BCD EFGHI JKL MNOPQR STU VWXYZ \u00c4 \u00c9 \u0416 \u03a9";
-  constexpr std::string_view lower = "a bcd efghi jkl mnopqr stu vwxyz \u00e4 \u00e9 \u0436 \u03c9";
-  if (std::ranges::equal(tokenizer_.encode(upper).ids(), tokenizer_.encode(lower).ids())) return;
-  refuse(
-      fmt::format("{}: sentence_bert_config.json says do_lower_case, and the tokenizer does not lower-case texts; "
-                  "accepted: a tokenizer.json with a normalizer that does",
-                  model_.tokenizer_file.string()));
+void SentenceEncoder::find_filling(const Runtime& runtime) {
+  if (batching_ != Batching::throughput || model_.pads_to_max_tokens || model_.late_interaction) return;
+  if (!inputs_.has("attention_mask")) {
+    filling_problem_ = "the model has no attention_mask";
+    return;
+  }
+  // Lengths that texts are filled up to anyway, which a provider may compile for.
+  const std::size_t tokens = model_.max_tokens != 0 && model_.max_tokens <= 8 ? 4 : 8;
+  const std::size_t length = model_.max_tokens == 0 ? 12 : std::min<std::size_t>(tokens + 4, model_.max_tokens);
+  try {
+    fills_up_ = length <= tokens || keeps_outputs(runtime, tokens, length);
+    if (!fills_up_) filling_problem_ = "the outputs depend on what the attention_mask leaves out";
+  } catch (const Error& error) {
+    filling_problem_ = error.message();
+  }
+}
+
+bool SentenceEncoder::keeps_outputs(const Runtime& runtime, std::size_t tokens, std::size_t length) const {
+  const double rounding = rounding_of(runtime.verdict().precision);
+  std::vector<std::string> names;
+  for (const auto& [representation, name] : representation_names) {
+    if (represents(representation)) names.push_back(output({.representation = representation}));
+  }
+  constexpr int texts = 2;
+  int tried = 0;
+  for (const std::string_view text : recorded_texts()) {
+    const EmbedOptions options{.max_tokens = tokens};
+    const text::Encoding encoding = encode(text, options);
+    if (encoding.size() != tokens) continue;
+    const NamedValues alone = runtime.infer(of_length(encoding, tokens, options).inputs, {.outputs = names});
+    const NamedValues filled = runtime.infer(of_length(encoding, length, options).inputs, {.outputs = names});
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (!are_near(alone.at(i).second, filled.at(i).second, rounding)) return false;
+    }
+    if (++tried == texts) return true;
+  }
+  return tried != 0;
+}
+
+std::size_t SentenceEncoder::dimension(const EmbedOptions& options) const noexcept {
+  const std::size_t whole = max_dimension(options);
+  const bool is_cut = model_.dimensions != 0 && representation(options) == Representation::dense;
+  return is_cut ? std::min(whole, model_.dimensions) : whole;
 }
 
 bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
@@ -159,9 +197,9 @@ void SentenceEncoder::check_task(const EmbedOptions& options) const {
 void SentenceEncoder::check(const EmbedOptions& options) const {
   check_representation(options);
   check_task(options);
-  if (options.dimensions > dimension(options)) {
+  if (options.dimensions > max_dimension(options)) {
     throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
-                                              counted(options.dimensions, "dimension"), dimension(options)));
+                                              counted(options.dimensions, "dimension"), max_dimension(options)));
   }
   const bool is_dense = representation(options) == Representation::dense;
   if (is_dense && !pools(options) && model_.normalize && model_.graph_normalizes && !options.normalize.value_or(true)) {
@@ -280,13 +318,15 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   if (encoding.size() == 0) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
-  // Without a mask what fills a text up would count.
-  const bool fills_up =
-      batching_ == Batching::throughput && inputs_.has("attention_mask") && !model_.pads_to_max_tokens;
-  std::size_t length = encoding.size();
   if (model_.pads_to_max_tokens) return padded(encoding, options);
-  if (fills_up) length = filled_length(length);
-  if (fills_up && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
+  std::size_t length = encoding.size();
+  if (fills_up_) length = filled_length(length);
+  if (fills_up_ && model_.max_tokens != 0) length = std::max(std::min(length, model_.max_tokens), encoding.size());
+  return of_length(encoding, length, options);
+}
+
+PreparedText SentenceEncoder::of_length(const text::Encoding& encoding, std::size_t length,
+                                        const EmbedOptions& options) const {
   return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token, task(options)),
           .tokens = encoding.size(),
           .length = length,
@@ -326,6 +366,13 @@ std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const V
   if (!std::ranges::all_of(vector, [](float x) { return std::isfinite(x); })) {
     refuse(fmt::format("output '{}' has NaN or infinite numbers: the model does not hold in the precision it runs in",
                        this->output(options)));
+  }
+  if (options.dimensions == 0 && model_.dimensions != 0 && model_.dimensions < vector.size()) {
+    // What truncate_dim cuts is normalized before the cut, if the model normalizes, and not after it.
+    if (options.normalize.value_or(model_.normalize)) normalize(vector);
+    vector.resize(model_.dimensions);
+    if (options.normalize.value_or(false)) normalize(vector);
+    return vector;
   }
   const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
   if (is_cut) vector.resize(options.dimensions);

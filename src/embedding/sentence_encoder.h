@@ -24,7 +24,7 @@ struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
   std::optional<std::size_t> task;                   ///< of SentenceModel::tasks; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
-  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: all
+  std::size_t dimensions = 0;                        ///< the vector's first so many; 0: SentenceModel::dimensions
   std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
   std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
                                                      ///< model says
@@ -78,13 +78,12 @@ class SentenceEncoder {
   /// `batching`: empty: default_batching() of the runtime's verdict.
   SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
 
-  /// Elements of a vector of default_representation() before it is cut; entries of the vocabulary for sparse vectors.
+  /// Elements of a vector of default_representation() unless other dimensions are requested; entries of the vocabulary
+  /// for sparse vectors.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
 
   /// The same of the representation that the options ask for.
-  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept {
-    return dimensions_.at(static_cast<std::size_t>(representation(options)));
-  }
+  [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept;
 
   /// Whether the model makes such representations of texts.
   [[nodiscard]] bool represents(Representation representation) const noexcept;
@@ -102,6 +101,11 @@ class SentenceEncoder {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
   [[nodiscard]] Batching batching() const noexcept { return batching_; }
+
+  /// Why texts are not filled up to near lengths though Batching::throughput would have it: two texts were filled up,
+  /// and their outputs were others, or the model failed; or there is no mask. Empty where they are, and where nothing
+  /// has it so.
+  [[nodiscard]] const std::string& filling_problem() const noexcept { return filling_problem_; }
 
   /// Whether default_batching() decided it.
   [[nodiscard]] bool has_default_batching() const noexcept { return has_default_batching_; }
@@ -150,11 +154,23 @@ class SentenceEncoder {
   void find_outputs(const Signature& signature);
   void find_dense_output(const Signature& signature);
 
+  /// Before anything is cut.
+  [[nodiscard]] std::size_t max_dimension(const EmbedOptions& options) const noexcept {
+    return dimensions_.at(static_cast<std::size_t>(representation(options)));
+  }
+
   [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation));
   }
 
   void find_left_out_tokens();
+  /// Sets fills_up_ and filling_problem_.
+  void find_filling(const Runtime& runtime);
+  /// Whether texts of `tokens` give the same filled up to `length`.
+  [[nodiscard]] bool keeps_outputs(const Runtime& runtime, std::size_t tokens, std::size_t length) const;
+  /// Filled up behind its tokens.
+  [[nodiscard]] PreparedText of_length(const text::Encoding& encoding, std::size_t length,
+                                       const EmbedOptions& options) const;
   void check_representation(const EmbedOptions& options) const;
   void check_task(const EmbedOptions& options) const;
   [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;
@@ -162,7 +178,6 @@ class SentenceEncoder {
                                        const EmbedOptions& options) const;
   [[nodiscard]] PreparedText prepare_late_interaction(std::string_view text, const EmbedOptions& options) const;
   [[nodiscard]] std::size_t limit_of(const EmbedOptions& options) const noexcept;
-  void require_lower_case() const;
   /// Whether the vectors of tokens become one here rather than in the graph.
   [[nodiscard]] bool pools(const EmbedOptions& options) const noexcept;
   /// `inserted` tokens are to be added.
@@ -188,6 +203,8 @@ class SentenceEncoder {
   std::vector<std::uint32_t> skipped_;   // sorted: tokens whose vectors do not count in late interaction
   std::optional<std::uint32_t> expansion_token_;
   std::size_t leading_specials_ = 0;  // that the tokenizer puts before a text
+  bool fills_up_ = false;             // texts, to filled_length()
+  std::string filling_problem_;
   bool computes_padding_ = true;      // the provider gives vectors for what the mask leaves out
   std::vector<std::string> outputs_;  // of the model
   std::array<std::size_t, representation_names.size()> dimensions_{};  // by representation

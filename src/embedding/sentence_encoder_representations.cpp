@@ -78,6 +78,17 @@ void SentenceEncoder::find_outputs(const Signature& signature) {
     refuse("modules.json names a LogitScore: the model scores pairs of texts and makes no vectors");
   if (model_.vocabulary == 0) model_.vocabulary = tokenizer_.vocabulary_size();
   for (const SignatureEntry& entry : signature.outputs) outputs_.push_back(entry.name);
+  if (inputs_.takes_past() && std::ranges::find(outputs_, "logits") != outputs_.end()) {
+    refuse(
+        "the model generates text: 'gpux generate' runs it; accepted: an ONNX file with the output last_hidden_state, "
+        "or sentence-transformers' folders of safetensors (modules.json)");
+  }
+  // The mean, which counts without a word of the folder, is not what decoders are trained for.
+  if (inputs_.takes_past() && !model_.declares_pooling) {
+    refuse(
+        "the model takes keys and values of earlier tokens, as decoders do, and no modules.json says which Pooling its "
+        "vectors have; accepted: modules.json with a Pooling (lasttoken of Qwen3-Embedding)");
+  }
   const OutputFacts facts{.declares_pooling = model_.declares_pooling,
                           .can_pool = !model_.poolings.empty(),
                           .architecture = model_.architecture,
@@ -296,8 +307,10 @@ Embedding SentenceEncoder::represent(const PreparedText& prepared, const Value& 
   if (asked == Representation::dense) return {.values = finish(prepared, output, options), .indices = {}, .rows = 1};
   const Tensor* tensor = output.tensor();
   if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", this->output(options)));
-  return asked == Representation::sparse ? sparse(prepared, *tensor, options)
-                                         : multi_vector(prepared, *tensor, options);
+  if (asked == Representation::multi_vector) return multi_vector(prepared, *tensor, options);
+  EmbedOptions limited = options;
+  if (limited.sparse.top_k == 0) limited.sparse.top_k = model_.sparse_top_k;
+  return sparse(prepared, *tensor, limited);
 }
 
 }  // namespace gpux::embedding

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "embedding/near_vectors.h"
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
 #include "provider/shape_profile.h"
@@ -93,6 +94,27 @@ bool try_all_lengths(const SentenceEncoder& encoder, const Runtime& runtime, con
   return items.size() > 1 && same_as_alone(runtime, items, &padding);
 }
 
+// Whether texts of one length that share a run have the numbers of each alone, but for their last digits.
+bool try_throughput(const SentenceEncoder& encoder, const Runtime& runtime, std::int64_t max_rows) {
+  const double rounding = rounding_of(runtime.verdict().precision);
+  const auto count = static_cast<std::size_t>(std::min<std::int64_t>(max_rows, 4));
+  for (const std::size_t tokens : {std::size_t{8}, std::size_t{16}, std::size_t{32}, encoder.model().max_tokens}) {
+    if (tokens == 0 || (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens)) continue;
+    std::vector<NamedValues> items;
+    for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
+    if (items.size() < 2) continue;
+    const std::vector<NamedValues> together = infer_in_one_run(runtime, items, {}, nullptr);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const NamedValues alone = runtime.infer(items[i]);
+      for (std::size_t k = 0; k < alone.size(); ++k) {
+        if (!are_near(alone[k].second, together[i].at(k).second, rounding)) return false;
+      }
+    }
+    return true;
+  }
+  return false;
+}
+
 // A model that fails together with others is run alone, and tells then what is wrong.
 template <typename Try>
 bool holds(const Try& attempt) {
@@ -165,7 +187,14 @@ TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& r
                      encoder.has_default_batching()
                          ? "batching is throughput, the default on a GPU or NPU; exact gives each text's own bits"
                          : "batching is throughput"};
+    if (!encoder.filling_problem().empty()) {
+      found.sharing.reason += "; only texts of one length share runs: " + encoder.filling_problem();
+    }
     bound_rows(runtime.verdict(), found);
+    if (found.limits.max_rows > 1 && !holds([&] { return try_throughput(encoder, runtime, found.limits.max_rows); })) {
+      found.limits = {.max_rows = 1};
+      found.sharing = {false, Source::trial, "vectors together are not near those of each text alone"};
+    }
   } else if (!on_cpu) {
     // Other devices choose their kernels by size, so that a few runs would prove nothing.
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};

@@ -28,8 +28,9 @@ struct TextBatching {
 /// for each number of rows; `found.sharing` says so. Pure.
 void bound_rows(const Verdict& verdict, TextBatching& found);
 
-/// LoadOptions::batch_axis none rules it out. Batching::exact is tried out on the runtime: a few texts run alone and
-/// together, and where a bit differs, or the model fails, none may share a run.
+/// LoadOptions::batch_axis none rules it out. Else it is tried out on the runtime: a few texts run alone and together,
+/// and where a bit differs (Batching::exact) or more than the last digits do (Batching::throughput), or the model
+/// fails, none may share a run.
 TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime);
 
 /// The outputs of texts that share a run, each cut back to what it would have alone. The run has `filled_rows` rows,

@@ -19,11 +19,6 @@ namespace {
 }
 
 [[noreturn]] void refuse_other(const std::string& name) {
-  if (name.starts_with("past_key_values.")) {
-    refuse(
-        "the model generates text: 'gpux generate' runs it; sentence-transformers' folders (modules.json) make "
-        "vectors");
-  }
   if (name == "task_id" || name == "adapter_id") {
     refuse(fmt::format("the model asks for input '{}', and config.json has no lora_adaptations, the names of its tasks",
                        name));
@@ -39,6 +34,31 @@ bool takes_a_text(const ValueType& type) {
   return type.dimensions->size() == 2 && type.dimensions->front().size.value_or(1) == 1;
 }
 
+bool is_past(const std::string& name) {
+  return name.starts_with("past_key_values.") && (name.ends_with(".key") || name.ends_with(".value"));
+}
+
+// [1, heads, 0, size]: the batch and the length are free, and the length is no other dimension's size.
+Tensor empty_past(const SignatureEntry& entry) {
+  Shape shape;
+  std::size_t free_sizes = 0;
+  const bool has_sizes =
+      entry.type.kind == ValueKind::tensor && entry.type.dimensions && !entry.type.dimensions->empty();
+  for (std::size_t i = 1; has_sizes && i < entry.type.dimensions->size(); ++i) {
+    const auto& size = entry.type.dimensions->at(i).size;
+    if (!size) ++free_sizes;
+    shape.push_back(size.value_or(0));
+  }
+  const bool is_float = entry.type.element == ElementType::float32 || entry.type.element == ElementType::float16 ||
+                        entry.type.element == ElementType::bfloat16;
+  if (free_sizes != 1 || !is_float) {
+    refuse(fmt::format("input '{}' is {}; accepted: floats of [batch, heads, past, size] with a free past", entry.name,
+                       to_string(entry.type)));
+  }
+  shape.insert(shape.begin(), 1);
+  return Tensor::allocate(entry.type.element, shape);
+}
+
 bool chooses_a_task(const ValueType& type) {
   if (type.kind != ValueKind::tensor || !type.dimensions) return false;
   if (type.element != ElementType::int64 && type.element != ElementType::int32) return false;
@@ -51,8 +71,9 @@ Tensor row_of(std::span<const std::int64_t> numbers, ElementType element) {
 
 }  // namespace
 
-TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position, std::size_t tasks)
-    : first_position_(first_position), tasks_(tasks) {
+TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position, std::size_t tasks,
+                         bool has_token_types)
+    : first_position_(first_position), tasks_(tasks), has_token_types_(has_token_types) {
   static constexpr std::array<std::pair<std::string_view, Role>, 6> roles{{
       {"input_ids", Role::ids},
       {"attention_mask", Role::mask},
@@ -64,6 +85,10 @@ TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position
   for (const SignatureEntry& entry : signature.inputs) {
     const auto* const found =
         std::find_if(roles.begin(), roles.end(), [&](const auto& role) { return role.first == entry.name; });
+    if (is_past(entry.name)) {
+      past_.emplace_back(entry.name, empty_past(entry));
+      continue;
+    }
     if (found == roles.end() || (is_of_text(found->second) && tasks == 0)) {
       if (entry.required) others_.push_back(entry.name);
       continue;
@@ -90,7 +115,8 @@ TokenInputs::TokenInputs(const Signature& signature, std::int64_t first_position
 }
 
 bool TokenInputs::has(std::string_view name) const noexcept {
-  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) { return input.name == name; });
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](const Input& input) { return input.name == name; }) ||
+         find(past_, name) != nullptr;
 }
 
 bool TokenInputs::takes_task() const noexcept {
@@ -112,7 +138,7 @@ void TokenInputs::require_no_others() const {
 NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
                                 std::size_t length, std::uint32_t padding_token,
                                 std::optional<std::size_t> task) const {
-  NamedValues values;
+  NamedValues values = past_;
   const std::size_t tokens = ids.size();
   const std::size_t width = std::max(length, tokens);
   for (const Input& input : inputs_) {
@@ -126,7 +152,7 @@ NamedValues TokenInputs::values(std::span<const std::uint32_t> ids, std::span<co
         std::fill_n(numbers.begin(), tokens, 1);
         break;
       case Role::types:
-        std::copy(type_ids.begin(), type_ids.end(), numbers.begin());
+        if (has_token_types_) std::copy(type_ids.begin(), type_ids.end(), numbers.begin());
         break;
       case Role::positions:
         std::iota(numbers.begin(), numbers.end(), first_position_);

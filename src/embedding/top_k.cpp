@@ -59,6 +59,29 @@ float cosine(const float* row, const float* query, std::size_t width) {
   return length == 0 ? 0 : static_cast<float>(std::clamp(sum_of(products) / length, -1.0, 1.0));
 }
 
+// Sums over the elements; NaN where the row has no score.
+template <typename Term>
+float sum_of_terms(const float* row, std::span<const float> query, const Term& term) {
+  double sum = 0;
+  for (std::size_t i = 0; i < query.size(); ++i) sum += term(double{row[i]}, double{query[i]});
+  return std::isfinite(sum) ? static_cast<float>(sum) : std::nanf("");
+}
+
+// `query` is as by direction_of() for cosine.
+float score_of(importer::Similarity similarity, const float* row, std::span<const float> query) {
+  switch (similarity) {
+    case importer::Similarity::cosine:
+      break;
+    case importer::Similarity::dot:
+      return sum_of_terms(row, query, [](double x, double y) { return x * y; });
+    case importer::Similarity::euclidean:
+      return -std::sqrt(sum_of_terms(row, query, [](double x, double y) { return (x - y) * (x - y); }));
+    case importer::Similarity::manhattan:
+      return sum_of_terms(row, query, [](double x, double y) { return -std::fabs(x - y); });
+  }
+  return cosine(row, query.data(), query.size());
+}
+
 bool is_better(const Match& left, const Match& right) {
   return left.score != right.score ? left.score > right.score : left.index < right.index;
 }
@@ -87,14 +110,16 @@ class Best {
   std::vector<Match> heap_;  // the worst in front
 };
 
-std::vector<float> direction_of(std::span<const float> query) {
+std::vector<float> direction_of(std::span<const float> query, importer::Similarity similarity) {
   const double length = length_of(query);
-  if (!std::isfinite(length) || length == 0) {
+  const bool needs_direction = similarity == importer::Similarity::cosine;
+  if (query.empty() || !std::isfinite(length) || (length == 0 && needs_direction)) {
     throw Error(
         ErrorCode::invalid_input,
         query.empty() ? "the query is empty" : "the query has no direction: it is all zeros, or has NaN or infinities");
   }
   std::vector<float> direction;
+  if (!needs_direction) return {query.begin(), query.end()};
   direction.reserve(query.size());
   for (const float element : query) direction.push_back(static_cast<float>(double{element} / length));
   return direction;
@@ -102,9 +127,10 @@ std::vector<float> direction_of(std::span<const float> query) {
 
 }  // namespace
 
-std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k, unsigned threads) {
+std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k, unsigned threads,
+                         importer::Similarity similarity) {
   constexpr std::size_t rows_at_a_time = 1024;
-  const std::vector<float> direction = direction_of(query);
+  const std::vector<float> direction = direction_of(query, similarity);
   const std::size_t width = query.size(), rows = matrix.size() / width;
   if (rows * width != matrix.size()) throw Error(ErrorCode::invalid_input, "the vectors are not as long as the query");
   k = std::min(k, rows);
@@ -116,7 +142,7 @@ std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> q
     for (std::size_t begin = 0; (begin = next.fetch_add(rows_at_a_time)) < rows;) {
       const std::size_t end = std::min(begin + rows_at_a_time, rows);
       for (std::size_t row = begin; row < end; ++row) {
-        own.show({row, cosine(matrix.data() + row * width, direction.data(), width)});
+        own.show({row, score_of(similarity, matrix.data() + row * width, direction)});
       }
     }
   };

@@ -58,7 +58,7 @@ void require_installed(const std::filesystem::path& model, LoadOptions options) 
 // Reports where the requested provider holds nothing of the model. True: there is nothing to run.
 bool report_absence(const Verdict& verdict, CaseResult& result) {
   const std::optional<provider::Absence> absence = provider::absence_of(verdict);
-  if (!absence || verdict.node_count == 0) return false;
+  if (!absence || (verdict.placement_known && verdict.node_count == 0)) return false;
   result.reason = absence->reason;
   if (absence->cause == provider::Absence::Cause::no_nodes) result.outcome = CaseResult::Outcome::not_supported;
   return true;

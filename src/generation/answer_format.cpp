@@ -1,5 +1,6 @@
 #include "generation/answer_format.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -22,6 +23,9 @@ constexpr std::array<std::pair<std::string_view, ToolCallStyle>, 7> style_marks{
     {"<|start_header_id|>ipython", ToolCallStyle::llama},
     {"<start_of_turn>", ToolCallStyle::gemma},
 }};
+
+// What is within the tags of the styles above, and is no JSON: Qwen3-Coder, GLM 4.5, Hunyuan, MiniMax.
+constexpr std::array<std::string_view, 4> other_style_marks{"<function=", "<arg_key>", "<tool_sep>", "<invoke name="};
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -56,8 +60,8 @@ AnswerFormat answer_format_of(std::string_view template_text) {
     format.reasoning_end = end;
     break;
   }
-  // XML within the tags, not JSON: another format.
-  if (has(template_text, "<function=")) return format;
+  const auto is_in = [&](std::string_view mark) { return has(template_text, mark); };
+  if (std::ranges::any_of(other_style_marks, is_in)) return format;
   for (const auto& [mark, style] : style_marks) {
     if (!has(template_text, mark)) continue;
     format.tool_calls = style;

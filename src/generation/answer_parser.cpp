@@ -81,6 +81,7 @@ std::vector<AnswerDelta> AnswerParser::add(std::string_view piece) {
 }
 
 std::vector<AnswerDelta> AnswerParser::finish() {
+  drops_content_ = settings_.is_enforced;
   return read(true);
 }
 
@@ -91,7 +92,7 @@ std::vector<AnswerDelta> AnswerParser::read(bool is_end) {
 }
 
 void AnswerParser::emit(Kind kind, std::string_view text) {
-  if (text.empty()) return;
+  if (text.empty() || (drops_content_ && kind == Kind::content)) return;
   if (!deltas_.empty() && deltas_.back().kind == kind && kind != Kind::arguments) {
     deltas_.back().text += text;
   } else {

@@ -20,6 +20,9 @@ struct AnswerSettings {
   std::vector<std::string> functions;  ///< that the model may call; none: nothing is read as a call
   bool begins_in_reasoning = false;    ///< opens_reasoning() of the prompt
   std::uint64_t id_seed = 0;           ///< from which ids of calls are made where the model gives none
+  /// A constraint lets the answer be nothing but calls, and reasoning before them: the part of a call with which it is
+  /// cut off is no content, and is left out.
+  bool is_enforced = false;
 };
 
 /// Takes an answer apart while it is generated. Pure: the same deltas, joined, however the text is split.
@@ -77,6 +80,7 @@ class AnswerParser {
   std::size_t calls_ = 0;      // that were given
   bool has_content_ = false;   // besides white space
   bool drops_blanks_ = false;  // white space is next to a marker
+  bool drops_content_ = false;
   std::vector<AnswerDelta> deltas_;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_problem.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 
@@ -103,7 +104,7 @@ std::vector<ChatMessage> read_messages(std::string_view json) {
   try {
     list = Json::parse(json, is_flat);
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_input, fmt::format("the conversation is not JSON: {}", error.what()));
+    throw Error(ErrorCode::invalid_input, fmt::format("the conversation is not JSON: {}", json_problem(error)));
   }
   if (!list.is_array()) refuse("the conversation", "a list of messages");
   std::vector<ChatMessage> messages;

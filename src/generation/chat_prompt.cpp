@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/utf8.h"
+#include "generation/json_extent.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 
@@ -72,7 +73,7 @@ std::string json_text(std::string_view text) {
 // Spliced in as it is, so that its numbers and the order of its keys stay: it must be one whole value.
 std::string_view checked(std::string_view json, char opening, std::string_view what) {
   const std::size_t first = json.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || json[first] != opening || !Json::accept(json)) {
+  if (first == std::string_view::npos || json[first] != opening || !is_json(json)) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("{} not JSON; accepted: {}", what, opening == '[' ? "an array" : "an object"));
   }
@@ -133,17 +134,25 @@ std::optional<ChatTemplateTexts> read_chat_templates(const fs::path& folder) {
   }
   if (texts.usual.empty() && texts.tool_use.empty()) return std::nullopt;
   if (texts.usual.empty()) std::swap(texts.usual, texts.tool_use);
-  add_tokens(config, texts.special_tokens);
+  texts.special_tokens = read_special_tokens(folder);
+  return texts;
+}
+
+std::map<std::string, std::string> read_special_tokens(const fs::path& folder) {
+  std::map<std::string, std::string> tokens;
+  const JsonSettings config(folder / "tokenizer_config.json");
+  add_tokens(config, tokens);
   // The older of the two files: it counts where the newer one does not list the tokens itself.
   if (config.find("added_tokens_decoder") == nullptr) {
-    add_tokens(JsonSettings(folder / "special_tokens_map.json"), texts.special_tokens);
+    add_tokens(JsonSettings(folder / "special_tokens_map.json"), tokens);
   }
-  return texts;
+  return tokens;
 }
 
 ChatPrompt::ChatPrompt(ChatTemplateTexts texts)
     : texts_(std::move(texts)), usual_(text::ChatTemplate::compile(texts_.usual)) {
   if (!texts_.tool_use.empty()) tool_use_ = text::ChatTemplate::compile(texts_.tool_use);
+  shows_tools_ = find_tools();
 }
 
 ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
@@ -161,9 +170,39 @@ ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
   }
 }
 
+// A template that does not take this conversation is asked again with each one that has tools.
+bool ChatPrompt::find_tools() const {
+  ChatMessage message;
+  message.role = "user";
+  message.content = "x";
+  ChatOptions options;
+  options.tools = R"([{"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
+                  R"({"type": "object", "properties": {"p": {"type": "string"}}}}}])";
+  const text::ChatTemplate& chosen = tool_use_ ? *tool_use_ : usual_;
+  const std::chrono::system_clock::time_point now;
+  try {
+    return rendered({&message, 1}, options, chosen, true, now) != rendered({&message, 1}, options, chosen, false, now);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOptions& options,
                              std::chrono::system_clock::time_point now) const {
   if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
+  const bool has_tools = !options.tools.empty();
+  const text::ChatTemplate& chosen = has_tools && tool_use_ ? *tool_use_ : usual_;
+  std::string text = rendered(messages, options, chosen, has_tools, now);
+  if (has_tools && !shows_tools_ && text == rendered(messages, options, chosen, false, now)) {
+    throw Error(ErrorCode::invalid_input,
+                "tools are given, and the chat template does not show them to the model; accepted: none");
+  }
+  return text;
+}
+
+std::string ChatPrompt::rendered(std::span<const ChatMessage> messages, const ChatOptions& options,
+                                 const text::ChatTemplate& chosen, bool has_tools,
+                                 std::chrono::system_clock::time_point now) const {
   std::string values = "{";
   for (const auto& [name, token] : texts_.special_tokens)
     values += fmt::format("{}: {}, ", json_text(name), json_text(token));
@@ -172,7 +211,6 @@ std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOp
     if (&message != messages.data()) values += ", ";
     values += json_of(message);
   }
-  const bool has_tools = !options.tools.empty();
   values += R"(], "tools": )";
   values += has_tools ? checked(options.tools, '[', "tools are") : "null";
   values += fmt::format(R"(, "documents": null, "add_generation_prompt": {})", options.add_generation_prompt);
@@ -181,7 +219,6 @@ std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOp
     const std::string_view members = members_of(options.template_values);
     if (members.find_first_not_of(" \t\r\n") != std::string_view::npos) values.append(", ").append(members);
   }
-  const text::ChatTemplate& chosen = has_tools && tool_use_ ? *tool_use_ : usual_;
   return chosen.render(values + "}", now);
 }
 

@@ -25,6 +25,9 @@ struct ChatTemplateTexts {
 /// Errors invalid_model (a file that is not what it should be), storage.
 std::optional<ChatTemplateTexts> read_chat_templates(const std::filesystem::path& folder);
 
+/// The special tokens that ChatTemplateTexts has, also where there is no template. Errors as above.
+std::map<std::string, std::string> read_special_tokens(const std::filesystem::path& folder);
+
 /// Turns conversations into prompts. May be used by several threads at once; copies share the templates.
 class ChatPrompt {
  public:
@@ -40,17 +43,26 @@ class ChatPrompt {
   ///
   /// Reasoning reaches the template as reasoning_content and thinking. `now` is for templates that write the date.
   /// Errors invalid_input (no messages; what the template refuses; tools, template_values or arguments that are not the
-  /// JSON they should be), of ChatTemplate::render().
+  /// JSON they should be; tools that the template does not show to the model), of ChatTemplate::render().
   [[nodiscard]] std::string text(std::span<const ChatMessage> messages, const ChatOptions& options = {},
                                  std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 
   /// The template that text() uses: what answer_format_of() reads.
   [[nodiscard]] const std::string& template_text(bool has_tools) const noexcept;
 
+  /// Whether a message of a user and tools give another prompt than the message alone.
+  [[nodiscard]] bool shows_tools() const noexcept { return shows_tools_; }
+
  private:
+  [[nodiscard]] std::string rendered(std::span<const ChatMessage> messages, const ChatOptions& options,
+                                     const text::ChatTemplate& chosen, bool has_tools,
+                                     std::chrono::system_clock::time_point now) const;
+  [[nodiscard]] bool find_tools() const;
+
   ChatTemplateTexts texts_;
   text::ChatTemplate usual_;
   std::optional<text::ChatTemplate> tool_use_;
+  bool shows_tools_ = false;
 };
 
 }  // namespace gpux::generation

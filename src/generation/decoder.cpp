@@ -218,12 +218,37 @@ std::optional<DecoderSignature> decoder_signature(const ModelInfo& model) {
 DecoderSignature require_decoder(const ModelInfo& model) {
   DecoderMatch match = match_in_folder(model);
   if (match.signature) return *std::move(match.signature);
+  const bool makes_vectors = std::ranges::find(model.signature.outputs, "last_hidden_state", &SignatureEntry::name) !=
+                             model.signature.outputs.end();
   throw Error(
       ErrorCode::invalid_model,
       fmt::format("'{}' generates no text: {}; accepted is a model with the inputs input_ids, attention_mask, "
                   "past_key_values.N.key and .value, and position_ids if it has them, and the outputs logits and "
-                  "present.N.key and .value, or with the names of its genai_config.json",
-                  model.name, match.obstacle));
+                  "present.N.key and .value, or with the names of its genai_config.json{}",
+                  model.name, match.obstacle,
+                  makes_vectors ? "; 'gpux embed' makes vectors of its output last_hidden_state" : ""));
+}
+
+Verdict verdict_of_first_token(Runtime runtime) {
+  const std::vector<std::uint32_t> token{0};
+  const Decoder::Row row{0, token};
+  if (!runtime.worker()) {
+    Decoder decoder(std::move(runtime), 1);
+    decoder.reserve(token.size(), {0});
+    (void)decoder.run(0, {&row, 1});
+    return decoder.verdict();
+  }
+  const DecoderSignature signature = require_decoder(runtime.info());
+  NamedValues inputs = token_inputs({&row, 1}, signature);
+  const CacheLayout& cache = signature.cache;
+  const Value none(Tensor::allocate(cache.type, {1, cache.heads, 0, cache.head_size}));
+  for (const DecoderSignature::Layer& layer : signature.layers) {
+    inputs.emplace_back(layer.past_key, none);
+    inputs.emplace_back(layer.past_value, none);
+  }
+  const NamedValues outputs = runtime.infer(inputs, {.outputs = {signature.names.logits}});
+  (void)last_logits(*outputs.front().second.tensor());
+  return runtime.verdict();
 }
 
 Decoder::Decoder(Runtime runtime, std::size_t slots)

@@ -51,6 +51,10 @@ std::optional<DecoderSignature> decoder_signature(const ModelInfo& model);
 /// Error invalid_model where it is none, with the reason.
 DecoderSignature require_decoder(const ModelInfo& model);
 
+/// Runs one token without earlier ones, also in a worker process: a decoder for which it works is one. Errors of
+/// require_decoder() and Runtime::infer(); invalid_model.
+Verdict verdict_of_first_token(Runtime runtime);
+
 /// A decoder in a session, and the keys and values of the sequences that it continues, each in a slot. Not thread-safe,
 /// but for stop().
 class Decoder {

@@ -15,6 +15,7 @@
 #include "base/caught_error.h"
 #include "base/log.h"
 #include "generation/decoder.h"
+#include "generation/end_tokens.h"
 #include "generation/sequence.h"
 #include "generation/slot_table.h"
 #include "generation/step_plan.h"
@@ -66,6 +67,7 @@ struct Engine::State {
   Decoder decoder;
   SequenceContext context;
   std::uint64_t max_cache_tokens = 0;
+  std::uint64_t cache_bytes = 0;  // that keys and values may take
   std::size_t vocabulary = 0;
 
   // The engine's thread alone.
@@ -99,11 +101,20 @@ struct Engine::State {
         slots(given.max_sequences + spare_slots),
         budget(std::move(shared_budget)) {
     context.spelling = token_spelling(context.tokenizer);
+    add_end_tokens();
     context.defaults = files.defaults;
     bound_context();
     measure_vocabulary();
     statistics.slots = options.max_sequences;
     statistics.max_cache_bytes = max_cache_tokens * decoder.signature().cache.bytes_per_token();
+  }
+
+  void add_end_tokens() {
+    if (files.tokenizer.empty()) return;
+    std::vector<std::uint32_t>& ends = files.defaults.end_tokens;
+    for (const std::uint32_t token : end_tokens_beside(files.tokenizer.parent_path(), context.tokenizer)) {
+      if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
+    }
   }
 
   // A sequence alone always fits, so that one that is preempted comes to its end.
@@ -116,6 +127,7 @@ struct Engine::State {
                   fmt::format("cache_bytes is {}; accepted: up to {}, the memory that models do not take",
                               options.cache_bytes, budget->free_bytes()));
     }
+    cache_bytes = bytes;
     max_cache_tokens = bytes / per_token;
     const std::size_t wanted = options.context_length != 0 ? options.context_length : files.context_length;
     if (wanted > files.context_length) {
@@ -708,7 +720,15 @@ const Runtime& Engine::runtime() const noexcept {
 }
 
 Verdict Engine::verdict() const {
-  return state_->decoder.verdict();
+  Verdict verdict = state_->decoder.verdict();
+  const std::size_t context = state_->context.context_length;
+  if (state_->options.context_length == 0 && context < state_->files.context_length) {
+    verdict.notes.push_back(
+        fmt::format("the context is {} tokens instead of {}: the memory for keys and values ({} bytes) "
+                    "holds no more",
+                    context, state_->files.context_length, state_->cache_bytes));
+  }
+  return verdict;
 }
 
 std::uint64_t Engine::memory_needed(std::size_t tokens) const noexcept {

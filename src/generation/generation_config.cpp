@@ -1,6 +1,11 @@
 #include "generation/generation_config.h"
 
+#include <array>
+#include <cmath>
 #include <limits>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include "gpux/error.h"
 
@@ -21,6 +26,53 @@ float number_in(const JsonSettings& file, const char* key, float otherwise) {
   return value->get<float>();
 }
 
+/// A setting that is accepted with the number that makes no difference, with null, false, and an empty list or object.
+struct UnsupportedSetting {
+  const char* key;
+  std::optional<double> neutral = std::nullopt;
+  bool is_of_sampling = false;
+};
+
+constexpr std::array unsupported_settings{
+    UnsupportedSetting{"num_beams", 1},
+    UnsupportedSetting{"num_beam_groups", 1},
+    UnsupportedSetting{"penalty_alpha", 0},
+    UnsupportedSetting{"diversity_penalty", 0},
+    UnsupportedSetting{"dola_layers"},
+    UnsupportedSetting{"no_repeat_ngram_size", 0},
+    UnsupportedSetting{"encoder_no_repeat_ngram_size", 0},
+    UnsupportedSetting{"encoder_repetition_penalty", 1},
+    UnsupportedSetting{"min_length", 0},
+    UnsupportedSetting{"min_new_tokens", 0},
+    UnsupportedSetting{"guidance_scale", 1},
+    UnsupportedSetting{"bad_words_ids"},
+    UnsupportedSetting{"force_words_ids"},
+    UnsupportedSetting{"constraints"},
+    UnsupportedSetting{"sequence_bias"},
+    UnsupportedSetting{"suppress_tokens"},
+    UnsupportedSetting{"begin_suppress_tokens"},
+    UnsupportedSetting{"forced_bos_token_id"},
+    UnsupportedSetting{"forced_eos_token_id"},
+    UnsupportedSetting{"exponential_decay_length_penalty"},
+    UnsupportedSetting{"stop_strings"},
+    UnsupportedSetting{"token_healing"},
+    UnsupportedSetting{"watermarking_config"},
+    UnsupportedSetting{"top_h", 0, true},
+    UnsupportedSetting{"epsilon_cutoff", 0, true},
+    UnsupportedSetting{"eta_cutoff", 0, true},
+};
+
+void require_supported(const JsonSettings& file, bool samples) {
+  for (const auto& [key, neutral, is_of_sampling] : unsupported_settings) {
+    const JsonSettings::Json* value = file.find(key);
+    if (value == nullptr || (is_of_sampling && !samples)) continue;
+    const bool is_neutral = value->is_number()    ? value->get<double>() == neutral.value_or(NAN)
+                            : value->is_boolean() ? !value->get<bool>()
+                                                  : value->is_structured() && value->empty();
+    if (!is_neutral) file.refuse_value(key, *value, neutral ? fmt::format("null, {}", *neutral) : "null");
+  }
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> tokens_in(const JsonSettings& file, const char* key) {
@@ -34,6 +86,7 @@ std::vector<std::uint32_t> tokens_in(const JsonSettings& file, const char* key) 
 
 Sampling sampling_in(const JsonSettings& file) {
   Sampling sampling;
+  require_supported(file, file.flag("do_sample", false));
   sampling.repetition_penalty = number_in(file, "repetition_penalty", 1);
   if (!file.flag("do_sample", false)) return sampling;
   sampling.temperature = number_in(file, "temperature", 1);

@@ -26,4 +26,8 @@ class JsonExtent {
   bool is_in_string_ = false, is_escaped_ = false;
 };
 
+/// Whether the text is one JSON value. Numbers may be of any size: those of a model may be beyond float64. Does not
+/// recurse.
+[[nodiscard]] bool is_json(std::string_view text);
+
 }  // namespace gpux::generation

@@ -122,6 +122,20 @@ void check(const Engine& engine, const MeasuredLoad& load) {
 
 }  // namespace
 
+MeasuredLoad load_for(std::size_t context_length, std::optional<std::size_t> prompt_tokens,
+                      std::optional<std::size_t> generate_tokens) {
+  MeasuredLoad load;
+  const auto left = [&](std::size_t taken) { return context_length > taken ? context_length - taken : 1; };
+  constexpr std::size_t share = 5;
+  if (!generate_tokens) {
+    const std::size_t room = prompt_tokens ? left(*prompt_tokens) : std::max<std::size_t>(context_length / share, 1);
+    load.generate_tokens = std::min(load.generate_tokens, room);
+  }
+  load.generate_tokens = generate_tokens.value_or(load.generate_tokens);
+  load.prompt_tokens = prompt_tokens.value_or(std::min(load.prompt_tokens, left(load.generate_tokens)));
+  return load;
+}
+
 GenerationFigures measure(Engine& engine, const MeasuredLoad& load) {
   check(engine, load);
   std::mt19937_64 random(1);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "generation/engine.h"
 
@@ -27,6 +28,11 @@ struct GenerationFigures {
   std::uint64_t cache_bytes = 0;  ///< keys and values at the end of a round
   std::uint64_t rounds = 0;
 };
+
+/// A load with these numbers; without them the usual ones, or as many as the context has room for: one generated token
+/// for four of the prompt. Pure.
+MeasuredLoad load_for(std::size_t context_length, std::optional<std::size_t> prompt_tokens,
+                      std::optional<std::size_t> generate_tokens);
 
 /// Errors usage (the load does not fit in the context, or has more users than the engine has sequences); of Engine.
 GenerationFigures measure(Engine& engine, const MeasuredLoad& load);

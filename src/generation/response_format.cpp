@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux::generation {
@@ -29,8 +30,8 @@ constexpr std::size_t max_choices = 10'000;
 
 std::string excerpt(const Json& value) {
   constexpr std::size_t max_bytes = 40;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > max_bytes) text = text.substr(0, max_bytes) + "...";
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > max_bytes) text = std::string(utf8_prefix(text, max_bytes)) + "...";
   return text;
 }
 

@@ -76,15 +76,25 @@ void check(const GenerationSettings& settings) {
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
     throw Error(ErrorCode::usage, "ignores_end is set, and a constraint; accepted: one of them");
   }
+  if (settings.constraint.kind != OutputConstraint::Kind::none && settings.min_tokens != 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("min_tokens is {}, and a constraint decides where the text ends; accepted: "
+                            "one of them",
+                            settings.min_tokens));
+  }
   if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
     throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
                                               settings.max_tokens));
   }
 }
 
+// Below, logits over the temperature lose their order, and then become infinite. As vLLM.
+constexpr float least_temperature = 1e-5F;
+
 Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed) {
   Sampling sampling = defaults.sampling;
   sampling.temperature = settings.temperature.value_or(sampling.temperature);
+  if (sampling.temperature < least_temperature) sampling.temperature = 0;
   sampling.top_k = settings.top_k.value_or(sampling.top_k);
   sampling.top_p = settings.top_p.value_or(sampling.top_p);
   sampling.min_p = settings.min_p.value_or(sampling.min_p);

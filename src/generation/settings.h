@@ -33,7 +33,8 @@ struct ModelDefaults {
   Sampling sampling;  ///< greedy unless do_sample is true
 };
 
-/// The settings, and the model's where they are empty. `seed` is used where they have none.
+/// The settings, and the model's where they are empty. `seed` is used where they have none. A temperature below 1e-5 is
+/// 0.
 Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed);
 
 }  // namespace gpux::generation

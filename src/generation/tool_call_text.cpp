@@ -62,7 +62,7 @@ std::optional<std::string> arguments_of(std::string_view json) {
   if (!json.starts_with('"')) return std::nullopt;
   const std::string text = Json::parse(json).get<std::string>();
   const std::string_view object = trimmed(text);
-  if (!is_object(object) || !Json::accept(object)) return std::nullopt;
+  if (!is_object(object) || !is_json(object)) return std::nullopt;
   return std::string(object);
 }
 
@@ -178,7 +178,7 @@ class PythonReader {
     if (take_word("False") || take_word("false")) return "false";
     if (take_word("None") || take_word("null")) return "null";
     const std::string_view number = rest_.substr(0, rest_.find_first_not_of("0123456789+-.eE"));
-    if (!Json::accept(number)) return std::nullopt;
+    if (!is_json(number)) return std::nullopt;
     rest_.remove_prefix(number.size());
     return std::string(number);
   }
@@ -232,7 +232,7 @@ std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std:
   if (!is_object(json) && !json.starts_with('[')) return std::nullopt;
   JsonExtent extent;
   const bool is_whole = extent.read(json) == JsonExtent::State::complete && extent.size() == json.size();
-  if (!is_whole || !Json::accept(json)) return std::nullopt;
+  if (!is_whole || !is_json(json)) return std::nullopt;
   std::vector<ToolCall> calls;
   const auto add = [&](std::string_view object) {
     std::optional<ToolCall> call = call_of(object, functions);

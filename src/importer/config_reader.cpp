@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/bounded_json.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux::importer {
@@ -102,9 +103,9 @@ void ConfigReader::require_flag(const char* name, bool accepted, bool otherwise)
 }
 
 void ConfigReader::refuse(std::string_view name, const Json& value, std::string_view accepted) const {
-  constexpr std::size_t limit_characters = 80;
+  constexpr std::size_t max_bytes = 80;
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > limit_characters) text = text.substr(0, limit_characters) + "...";
+  if (text.size() > max_bytes) text = std::string(utf8_prefix(text, max_bytes)) + "...";
   throw Error(ErrorCode::invalid_config,
               fmt::format("config.json: {}{} {} is not served; accepted: {}", path_, name, text, accepted));
 }

@@ -44,9 +44,11 @@ Activation activation_of(const JsonSettings& settings) {
 
 }  // namespace
 
-DenseLayer read_dense(const std::filesystem::path& folder) {
+DenseLayer read_dense(const std::filesystem::path& folder, std::string_view feature) {
   const JsonSettings settings(folder / "config.json");
   if (!settings.exists()) settings.refuse("is not there, and modules.json names its Dense");
+  require_feature(settings, feature);
+  if (settings.flag("use_residual", false)) settings.refuse_value("use_residual", true, "false");
   DenseLayer layer{.in = features(settings, "in_features"),
                    .out = features(settings, "out_features"),
                    .weights = {},

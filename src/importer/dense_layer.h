@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "importer/activation.h"
+#include "importer/module_feature.h"
 
 namespace gpux::importer {
 
@@ -16,8 +18,9 @@ struct DenseLayer {
   Activation activation = Activation::identity;
 };
 
-/// Reads config.json (in_features, out_features, bias, activation_function) and model.safetensors (linear.weight,
-/// linear.bias) of a Dense module. Errors invalid_model, storage, not_found (no model.safetensors).
-DenseLayer read_dense(const std::filesystem::path& folder);
+/// Reads config.json (in_features, out_features, bias, activation_function, module_input_name, module_output_name,
+/// use_residual) and model.safetensors (linear.weight, linear.bias) of a Dense module of that feature. Errors
+/// invalid_model, storage, not_found (no model.safetensors).
+DenseLayer read_dense(const std::filesystem::path& folder, std::string_view feature = sentence_feature);
 
 }  // namespace gpux::importer

@@ -21,33 +21,37 @@
 #include "importer/gguf/import_gguf.h"
 #include "importer/import_decoder.h"
 #include "importer/import_image_model.h"
+#include "importer/module_list.h"
 #include "importer/pair_score.h"
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux::importer {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array setting_files{"config.json",
+constexpr std::array setting_files{"added_tokens.json",
+                                   "config.json",
                                    "config_sentence_transformers.json",
                                    "genai_config.json",
                                    "generation_config.json",
                                    "modules.json",
-                                   "sentence_bert_config.json",
+                                   transformer_settings_files[0],
+                                   transformer_settings_files[1],
+                                   transformer_settings_files[2],
+                                   transformer_settings_files[3],
+                                   transformer_settings_files[4],
+                                   transformer_settings_files[5],
+                                   transformer_settings_files[6],
                                    "special_tokens_map.json",
                                    "tokenizer.json",
                                    "tokenizer_config.json",
                                    "artifact.metadata",
                                    "chat_template.jinja",
                                    "chat_template.json",
-                                   "additional_chat_templates/tool_use.jinja",
-                                   "1_Pooling/config.json"};
-
-// Modules of sentence-transformers whose settings are read again where the model runs.
-constexpr std::array<std::string_view, 4> module_endings{"_SpladePooling", "_MultiVectorMask", "_Normalize",
-                                                         "_LogitScore"};
+                                   "additional_chat_templates/tool_use.jinja"};
 
 VectorSteps steps_of(const SentenceModel& model) {
   VectorSteps steps;
@@ -188,6 +192,17 @@ DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const
   return layer;
 }
 
+// Each layer takes what the one before it gives.
+void require_fitting(const std::vector<DenseLayer>& layers, std::int64_t width) {
+  for (const DenseLayer& layer : layers) {
+    if (layer.in != width) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, width));
+    }
+    width = layer.out;
+  }
+}
+
 RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Weights& weights,
                                        const Architecture& architecture) {
   const std::int64_t hidden_size = architecture.transformer.hidden_size;
@@ -207,10 +222,7 @@ RepresentationSteps representations_of(const fs::path& folder, const SentenceMod
                                  .weights = weights.floats("linear.weight", shape),
                                  .bias = std::vector<float>(static_cast<std::size_t>(shape[0]), 0.0F)});
     }
-    if (of_tokens.dense.front().in != hidden_size) {
-      throw Error(ErrorCode::invalid_model, fmt::format("the first Dense takes {} numbers, a token's vector has {}",
-                                                        of_tokens.dense.front().in, hidden_size));
-    }
+    require_fitting(of_tokens.dense, hidden_size);
     return steps;
   }
   if (model.splade) return steps;
@@ -271,6 +283,10 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
     throw error.within(folder.string());
   }
   RepresentationSteps representations = representations_of(folder, model, weights, architecture);
+  if (!model.poolings.empty()) {
+    const auto pooled = static_cast<std::int64_t>(model.poolings.size()) * architecture.transformer.hidden_size;
+    require_fitting(model.dense, pooled);
+  }
   require_tokenizer(folder, model.transformer_folder);
   std::string represented = representation_name(representations);
   // Without those tensors it is an encoder like any other, whatever its architecture's name.
@@ -286,23 +302,34 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
           .head = head};
 }
 
-// 2_Dense/config.json and its weights: sentence-transformers' folders of a module each.
-std::vector<std::string> dense_files_in(const fs::path& folder) {
+constexpr const char* modules_file = "modules.json";
+
+std::vector<Module> modules_in(const fs::path& folder) {
+  return read_modules(JsonSettings(folder / modules_file, JsonSettings::Json::value_t::array));
+}
+
+// What is read again where the model runs: the settings of the modules behind the transformer, and the weights of
+// dense layers.
+std::vector<std::string> module_files_in(const fs::path& folder, const std::vector<Module>& modules) {
   std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    const std::string name = i->path().filename().string();
-    if (!i->is_directory(error)) continue;
-    const bool is_setting =
-        std::ranges::any_of(module_endings, [&](std::string_view ending) { return name.ends_with(ending); });
-    if (is_setting && fs::is_regular_file(i->path() / "config.json", error)) found.push_back(name + "/config.json");
-    if (!name.ends_with("_Dense")) continue;
-    for (const char* file : {"config.json", "model.safetensors"}) {
-      if (fs::is_regular_file(i->path() / file, error)) found.push_back(name + "/" + file);
+  for (std::size_t i = 1; i < modules.size(); ++i) {
+    if (modules[i].folder.empty()) continue;
+    std::vector<std::string> names{"config.json"};
+    if (modules[i].kind == "Dense") names.emplace_back("model.safetensors");
+    for (const std::string& name : names) {
+      std::error_code unreadable;
+      std::string file = modules[i].folder + "/" + name;
+      if (fs::is_regular_file(folder / file, unreadable)) found.push_back(std::move(file));
     }
   }
-  std::sort(found.begin(), found.end());
   return found;
+}
+
+// modules.json whose transformer is in the folder itself.
+std::string with_transformer_here(const fs::path& file) {
+  JsonSettings::Json modules = JsonSettings(file, JsonSettings::Json::value_t::array).json();
+  modules.front()["path"] = "";
+  return modules.dump(2) + "\n";
 }
 
 // From the transformer's folder or the whole one; false where neither has it.
@@ -389,9 +416,14 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
                            .copied = {},
                            .left_out = unread_heads(folder, representations)};
   std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
-  for (const std::string& name : dense_files_in(folder)) wanted.push_back(name);
+  const std::vector<Module> modules = modules_in(folder);
+  for (const std::string& name : module_files_in(folder, modules)) wanted.push_back(name);
   for (const std::string& name : wanted) {
     if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.push_back(name);
+  }
+  // The transformer's files have moved beside the ONNX file.
+  if (!modules.empty() && !modules.front().folder.empty()) {
+    write_file_atomically(made.path() / modules_file, with_transformer_here(folder / modules_file));
   }
   const fs::path tokenizer = made.path() / "tokenizer.json";
   const JsonSettings tokenizer_config(made.path() / "tokenizer_config.json");
@@ -414,13 +446,9 @@ std::vector<std::string> setting_files_in(const fs::path& folder) {
     }
   };
   look_in("");
-  // The modules of sentence-transformers: 0_Transformer, 1_Pooling.
-  std::error_code error;
-  for (fs::directory_iterator i(folder, error), end; !error && i != end; i.increment(error)) {
-    const std::string name = i->path().filename().string();
-    if (name.front() >= '0' && name.front() <= '9' && i->is_directory(error)) look_in(name);
-  }
-  for (std::string& file : dense_files_in(folder)) {
+  const std::vector<Module> modules = modules_in(folder);
+  if (!modules.empty() && !modules.front().folder.empty()) look_in(modules.front().folder);
+  for (std::string& file : module_files_in(folder, modules)) {
     if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
   }
   std::sort(found.begin(), found.end());

@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -16,8 +17,15 @@ namespace fs = std::filesystem;
 JsonSettings::JsonSettings(fs::path file, Json::value_t kind) : file_(std::move(file)), json_(kind) {
   std::error_code unreadable;
   if (!fs::exists(file_, unreadable) && !unreadable) return;
+  parse(read_file(file_), kind);
+}
+
+JsonSettings::JsonSettings(std::string_view text, fs::path name, Json::value_t kind) : file_(std::move(name)) {
+  parse(text, kind);
+}
+
+void JsonSettings::parse(std::string_view text, Json::value_t kind) {
   exists_ = true;
-  const std::string text = read_file(file_);
   try {
     json_ = parse_bounded_json(text);
   } catch (const Json::exception&) {
@@ -73,9 +81,9 @@ void JsonSettings::refuse(std::string_view what) const {
 }
 
 void JsonSettings::refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {
-  constexpr std::size_t max_characters = 40;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > max_characters) text = text.substr(0, max_characters) + "…";
+  constexpr std::size_t max_bytes = 40;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > max_bytes) text = std::string(utf8_prefix(text, max_bytes)) + "…";
   refuse(fmt::format("{}{} is {}; accepted: {}", path_, key, text, accepted));
 }
 

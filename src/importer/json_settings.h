@@ -19,6 +19,9 @@ class JsonSettings {
   /// An empty object, or list, where there is no such file.
   explicit JsonSettings(std::filesystem::path file, Json::value_t kind = Json::value_t::object);
 
+  /// The content of such a file, which `name` names in messages.
+  JsonSettings(std::string_view text, std::filesystem::path name, Json::value_t kind);
+
   [[nodiscard]] bool exists() const noexcept { return exists_; }
 
   [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
@@ -45,6 +48,7 @@ class JsonSettings {
 
  private:
   JsonSettings(std::filesystem::path file, std::string path, const Json* object);
+  void parse(std::string_view text, Json::value_t kind);
 
   std::filesystem::path file_;
   std::string path_;  // "model.decoder."

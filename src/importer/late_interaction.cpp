@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "importer/json_settings.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux::importer {
 namespace {
@@ -112,7 +113,7 @@ LateInteraction read_stanford(const fs::path& root) {
 LateInteraction read_sentence_transformers(LateInteractionKind kind, const fs::path& root,
                                            const fs::path& transformer) {
   const JsonSettings outer(root / "config_sentence_transformers.json");
-  const JsonSettings inner(transformer / "sentence_bert_config.json");
+  const JsonSettings inner = transformer_settings(transformer);
   LateInteraction settings;
   settings.query_prompt = prompt_in(outer, "query");
   settings.document_prompt = prompt_in(outer, "document");

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
+#include "importer/module_list.h"
 
 namespace gpux::importer {
 namespace {
@@ -184,32 +185,13 @@ std::string chat_template_in(const fs::path& folder) {
   return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The system message, where the model's settings name one.
-std::string instruction_in(const fs::path& folder) {
-  const JsonSettings settings(folder / "config_sentence_transformers.json");
-  const std::string name = settings.text("default_prompt_name");
-  const JsonSettings::Json* prompts = settings.find("prompts");
-  if (name.empty() || prompts == nullptr || !prompts->is_object()) return {};
-  const auto found = prompts->find(name);
-  return found != prompts->end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // The folder of the module of that kind, by modules.json.
 std::optional<fs::path> module_folder(const fs::path& folder, std::string_view kind) {
-  const JsonSettings modules(folder / "modules.json", JsonSettings::Json::value_t::array);
-  for (const JsonSettings::Json& entry : modules.json()) {
-    if (!entry.is_object()) continue;
-    const auto type = entry.find("type"), path = entry.find("path");
-    if (type == entry.end() || !type->is_string() || path == entry.end() || !path->is_string()) continue;
-    const std::string name = type->get<std::string>();
-    if (name.substr(name.rfind('.') + 1) != kind) continue;
-    const fs::path relative = fs::path(path->get<std::string>()).lexically_normal();
-    if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-      modules.refuse(fmt::format("the path '{}' leads out of the folder", relative.string()));
-    }
-    return folder / relative;
-  }
-  return std::nullopt;
+  const std::vector<Module> modules =
+      read_modules(JsonSettings(folder / "modules.json", JsonSettings::Json::value_t::array));
+  const auto found = std::ranges::find(modules, kind, &Module::kind);
+  if (found == modules.end()) return std::nullopt;
+  return folder / found->folder;
 }
 
 std::optional<std::int64_t> token_in(const JsonSettings& settings, const char* key) {
@@ -222,6 +204,17 @@ std::optional<std::int64_t> token_in(const JsonSettings& settings, const char* k
 }
 
 }  // namespace
+
+std::string default_prompt_in(const fs::path& folder) {
+  const JsonSettings settings(folder / "config_sentence_transformers.json");
+  const std::string name = settings.text("default_prompt_name");
+  if (name.empty()) return {};
+  const std::string prompt = settings.object("prompts").text(name.c_str());
+  if (prompt.empty() && !settings.object("prompts").json().contains(name)) {
+    settings.refuse(fmt::format("default_prompt_name is '{}', and there is no such prompt", name));
+  }
+  return prompt;
+}
 
 std::string PairTemplate::prefix(std::string_view query, std::string_view document) const {
   std::string text;
@@ -260,7 +253,7 @@ std::optional<PairScore> read_pair_score(const fs::path& folder) {
   if (!input.empty() && input != "causal_logits") settings.refuse_value("module_input_name", input, "causal_logits");
   const std::string jinja = chat_template_in(folder);
   if (jinja.empty()) return score;
-  score.pair_template = parse_pair_template(jinja, instruction_in(folder));
+  score.pair_template = parse_pair_template(jinja, default_prompt_in(folder));
   if (!score.pair_template) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("{}: its chat template is not supported; accepted: literal text with the content of the "

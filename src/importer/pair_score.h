@@ -40,6 +40,10 @@ struct PairScore {
 /// trim_blocks and lstrip_blocks. Empty where the template is another one. Pure.
 std::optional<PairTemplate> parse_pair_template(std::string_view jinja, std::string_view instruction);
 
+/// The prompt that default_prompt_name of config_sentence_transformers.json names; empty where it names none. Error
+/// invalid_model, also where there is no such prompt.
+std::string default_prompt_in(const std::filesystem::path& folder);
+
 /// Of modules.json with a LogitScore, and the chat template in chat_template.jinja or tokenizer_config.json. Empty
 /// where no LogitScore is named. Errors invalid_model with the file's name, also for a template that is not supported.
 std::optional<PairScore> read_pair_score(const std::filesystem::path& folder);

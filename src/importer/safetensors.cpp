@@ -1,5 +1,6 @@
 #include "importer/safetensors.h"
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -77,30 +78,33 @@ std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path&
   return std::nullopt;
 }
 
+std::vector<std::string> parts_of_index(std::string_view index_json, const std::string& name) {
+  std::string problem;
+  const json index = read_object(index_json, problem);
+  if (!problem.empty()) throw Error(ErrorCode::invalid_model, fmt::format("{} {}", name, problem));
+  const auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) {
+    throw Error(ErrorCode::invalid_model, fmt::format("{} has no weight_map, an object", name));
+  }
+  std::set<std::string> parts;
+  for (const auto& [tensor, part] : map->items()) {
+    const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
+    if (path.empty() || path != path.filename()) {
+      throw Error(ErrorCode::invalid_model,
+                  fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", name, onnx::quote(tensor),
+                              part.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+    }
+    parts.insert(path.string());
+  }
+  return {parts.begin(), parts.end()};
+}
+
 Safetensors::Safetensors(const std::filesystem::path& file) : file_name_(file.filename().string()) {
   if (file.extension() != ".json") {
     add(file);
     return;
   }
-  std::string problem;
-  const json index = read_object(read_file(file), problem);
-  if (!problem.empty()) throw Error(ErrorCode::invalid_model, fmt::format("{} {}", file_name_, problem));
-  const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object()) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{} has no weight_map, an object", file_name_));
-  }
-  std::set<std::string> parts;
-  for (const auto& [name, part] : map->items()) {
-    const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
-    if (path.empty() || path != path.filename()) {
-      throw Error(
-          ErrorCode::invalid_model,
-          fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", file_name_, onnx::quote(name),
-                      part.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
-    }
-    parts.insert(path.string());
-  }
-  for (const std::string& part : parts) add(file.parent_path() / part);
+  for (const std::string& part : parts_of_index(read_file(file), file_name_)) add(file.parent_path() / part);
 }
 
 void Safetensors::add(const std::filesystem::path& file) {

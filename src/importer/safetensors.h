@@ -17,6 +17,10 @@ namespace gpux::importer {
 /// model.safetensors, or model.safetensors.index.json, of the folder; empty where it has neither.
 std::optional<std::filesystem::path> safetensors_in(const std::filesystem::path& folder);
 
+/// The files that model.safetensors.index.json, with this text, divides a model into: names without folders, sorted.
+/// Error invalid_model that begins with `name`.
+std::vector<std::string> parts_of_index(std::string_view index_json, const std::string& name);
+
 /// The tensors of a .safetensors file (format: github.com/huggingface/safetensors, "Format"), or of the several files
 /// beside a .safetensors.index.json, as transformers cuts large models. The files stay mapped.
 class Safetensors final : public Weights {

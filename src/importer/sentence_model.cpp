@@ -15,7 +15,9 @@
 #include "importer/dense_layer.h"
 #include "importer/exported_files.h"
 #include "importer/json_settings.h"
+#include "importer/module_list.h"
 #include "importer/safetensors.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux::importer {
 namespace {
@@ -23,33 +25,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = JsonSettings::Json;
 
-struct Module {
-  std::string kind;  ///< the last part of its type
-  fs::path folder;
-};
-
-fs::path folder_below(const fs::path& root, const JsonSettings& modules, const std::string& path) {
-  const fs::path relative = fs::path(path).lexically_normal();
-  if (relative.is_absolute() || (!relative.empty() && *relative.begin() == "..")) {
-    modules.refuse(fmt::format("the path '{}' leads out of the folder", path));
-  }
-  return path.empty() || relative == "." || relative == "./" ? root : root / relative;
-}
-
-std::vector<Module> read_modules(const fs::path& root, const JsonSettings& settings) {
-  std::vector<Module> modules;
-  for (const Json& entry : settings.json()) {
-    const auto text = [&](const char* key) {
-      const auto found = entry.is_object() ? entry.find(key) : entry.end();
-      if (!entry.is_object() || found == entry.end() || !found->is_string()) {
-        settings.refuse(fmt::format("each module needs '{}', a text", key));
-      }
-      return found->get<std::string>();
-    };
-    const std::string type = text("type");
-    modules.push_back({type.substr(type.rfind('.') + 1), folder_below(root, settings, text("path"))});
-  }
-  return modules;
+// Where the module lies.
+fs::path folder_of(const Module& module, const fs::path& root) {
+  return module.folder.empty() ? root : root / module.folder;
 }
 
 std::vector<Pooling> read_poolings(const JsonSettings& settings) {
@@ -83,15 +61,18 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
 }
 
 // A text's vector per token: Transformer, Dense, MultiVectorMask and Normalize.
-void apply_late_interaction_modules(const std::vector<Module>& modules, const JsonSettings& settings,
-                                    LateInteractionKind kind, LateInteraction& late, SentenceModel& model) {
+void apply_late_interaction_modules(const fs::path& root, const std::vector<Module>& modules,
+                                    const JsonSettings& settings, LateInteractionKind kind, LateInteraction& late,
+                                    SentenceModel& model) {
   for (std::size_t i = 1; i < modules.size(); ++i) {
-    const auto& [name, folder] = modules[i];
+    const std::string& name = modules[i].kind;
+    const fs::path folder = folder_of(modules[i], root);
     if (name == "Dense" && !late.normalize) {
-      model.dense.push_back(read_dense(folder));
+      model.dense.push_back(read_dense(folder, token_feature));
     } else if (name == "MultiVectorMask") {
       read_late_interaction_mask(folder, late);
     } else if (name == "Normalize") {
+      require_feature(JsonSettings(folder / "config.json"), token_feature);
       late.normalize = true;
     } else {
       settings.refuse(
@@ -103,22 +84,23 @@ void apply_late_interaction_modules(const std::vector<Module>& modules, const Js
   if (kind == LateInteractionKind::pylate) late.normalize = true;
 }
 
-bool is_masked_language_model(const Module& module) {
+bool is_masked_language_model(const Module& module, const fs::path& root) {
   if (module.kind == "MLMTransformer") return true;
   return module.kind == "Transformer" &&
-         JsonSettings(module.folder / "sentence_bert_config.json").text("transformer_task") == "fill-mask";
+         transformer_settings(folder_of(module, root)).text("transformer_task") == "fill-mask";
 }
 
 // Gives the folder of the Transformer, where the tokenizer's files lie.
 fs::path apply_modules(const fs::path& root, const JsonSettings& settings, SentenceModel& model) {
-  const std::vector<Module> modules = settings.exists() ? read_modules(root, settings) : std::vector<Module>();
-  const fs::path transformer = modules.empty() ? root : modules.front().folder;
+  const std::vector<Module> modules = read_modules(settings);
+  const fs::path transformer = modules.empty() ? root : folder_of(modules.front(), root);
   if (const LateInteractionKind kind = late_interaction_kind(root, transformer); kind != LateInteractionKind::none) {
     LateInteraction& late = model.late_interaction.emplace(read_late_interaction(kind, root, transformer));
     if (!modules.empty() && modules.front().kind != "Transformer") {
       settings.refuse("the first module has to be a Transformer");
     }
-    if (kind != LateInteractionKind::stanford) apply_late_interaction_modules(modules, settings, kind, late, model);
+    if (kind != LateInteractionKind::stanford)
+      apply_late_interaction_modules(root, modules, settings, kind, late, model);
     return transformer;
   }
   if (!settings.exists()) {
@@ -132,15 +114,16 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
                     modules.front().kind));
   }
   const bool is_sparse = modules.size() == 2 && modules.back().kind == "SpladePooling";
-  if (is_sparse && is_masked_language_model(modules.front())) {
-    model.splade = read_splade_pooling(modules.back().folder);
+  if (is_sparse && is_masked_language_model(modules.front(), root)) {
+    model.splade = read_splade_pooling(folder_of(modules.back(), root));
     return transformer;
   }
   if (modules.empty() || modules.front().kind != "Transformer") {
     settings.refuse("the first module has to be a Transformer");
   }
   for (std::size_t i = 1; i < modules.size(); ++i) {
-    const auto& [kind, folder] = modules[i];
+    const std::string& kind = modules[i].kind;
+    const fs::path folder = folder_of(modules[i], root);
     if (kind == "Pooling" && i == 1) {
       const JsonSettings pooling(folder / "config.json");
       model.poolings = read_poolings(pooling);
@@ -149,6 +132,7 @@ fs::path apply_modules(const fs::path& root, const JsonSettings& settings, Sente
     } else if (kind == "Dense" && i > 1 && !model.normalize) {
       model.dense.push_back(read_dense(folder));
     } else if (kind == "Normalize") {
+      if (folder != transformer) require_feature(JsonSettings(folder / "config.json"), sentence_feature);
       model.normalize = true;
     } else if (kind == "LogitScore" && i == 1 && modules.size() == 2) {
       model.scores_pairs = true;
@@ -184,17 +168,20 @@ fs::path find_onnx_file(const fs::path& folder, const fs::path& root) {
     }
     for (const std::string& name : exported_files_in(place)) others.push_back(place / name);
   }
-  if (others.size() == 1) return others.front();
+  // Weights come before files of other names, which are the model in other precisions: as gpux import has it.
+  const bool has_weights = safetensors_in(folder).has_value();
+  if (others.size() == 1 && !has_weights) return others.front();
+  const char* conversion = "gpux import makes one of its model.safetensors";
   if (!others.empty()) {
     std::vector<std::string> names;
     for (const fs::path& other : others) names.push_back(other.lexically_relative(root).generic_string());
-    throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.onnx but {}: gpux import says with --file which "
-                                                  "one is the model",
-                                                  root.string(), join(names)));
+    throw Error(ErrorCode::not_found,
+                fmt::format("'{}' has no model.onnx but {}: {}gpux import says with --file which one is the model",
+                            root.string(), join(names), has_weights ? std::string(conversion) + "; " : ""));
   }
   throw Error(ErrorCode::not_found,
-              safetensors_in(folder)
-                  ? fmt::format("'{}' has no ONNX file: gpux import makes one of its model.safetensors", root.string())
+              has_weights
+                  ? fmt::format("'{}' has no ONNX file: {}", root.string(), conversion)
                   : fmt::format("'{}' has no ONNX file: looked for model.onnx, onnx/model.onnx", root.string()));
 }
 
@@ -218,9 +205,30 @@ std::uint64_t unused_positions(const JsonSettings& config) {
   return 0;
 }
 
+// Of a model that has no table of positions, so that it takes any number of them. NomicBERT's are limited by what
+// scales them.
+bool computes_positions(const JsonSettings& config) {
+  if (config.find("rotary_scaling_factor") != nullptr) return false;
+  if (config.text("position_embedding_type") == "alibi") return true;
+  for (const auto& [key, value] : config.json().items()) {
+    if (!value.is_null() && (key.find("rope") != std::string::npos || key.find("rotary") != std::string::npos)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What a tokenizer makes is given to the model by these names.
+bool has_token_types(const JsonSettings& tokenizer) {
+  const Json* names = tokenizer.find("model_input_names");
+  if (names == nullptr) return true;
+  const bool are_texts =
+      names->is_array() && std::ranges::all_of(*names, [](const Json& name) { return name.is_string(); });
+  if (!are_texts) tokenizer.refuse_value("model_input_names", *names, "a list of texts");
+  return std::ranges::find(*names, Json("token_type_ids")) != names->end();
+}
+
 void apply_limits(const fs::path& folder, SentenceModel& model) {
-  const JsonSettings transformer(folder / "sentence_bert_config.json");
-  model.needs_lower_case = transformer.flag("do_lower_case", false);
   const JsonSettings config(folder / "config.json");
   model.vocabulary = config.count("vocab_size").value_or(0);
   if (const Json* architectures = config.find("architectures")) {
@@ -236,6 +244,28 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   model.padding_token = limits.padding_token;
   model.pads_to_max_tokens = limits.pads_to_max_tokens;
   model.truncate_left = limits.truncate_left;
+  model.has_token_types = limits.has_token_types;
+  if (model.late_interaction) return;
+  const JsonSettings transformer = transformer_settings(folder);
+  for (const char* key : {"query_length", "document_length", "query_expansion"}) {
+    if (const Json* value = transformer.find(key)) {
+      transformer.refuse_value(key, *value, "null: it is for late-interaction models");
+    }
+  }
+}
+
+// What sentence-transformers does with the vectors. Names that it does not know count as none there.
+void apply_vector_settings(const JsonSettings& sentences, SentenceModel& model) {
+  if (!model.splade && !model.late_interaction) model.dimensions = sentences.count("truncate_dim").value_or(0);
+  if (model.splade) model.sparse_top_k = sentences.count("max_active_dims").value_or(0);
+  static constexpr std::array<std::pair<std::string_view, Similarity>, 4> names{{{"cosine", Similarity::cosine},
+                                                                                 {"dot", Similarity::dot},
+                                                                                 {"euclidean", Similarity::euclidean},
+                                                                                 {"manhattan", Similarity::manhattan}}};
+  const std::string name = sentences.text("similarity_fn_name");
+  for (const auto& [known, similarity] : names) {
+    if (known == name && !model.late_interaction) model.similarity = similarity;
+  }
 }
 
 bool has_prompt(const SentenceModel& model, std::string_view name) {
@@ -268,12 +298,13 @@ void apply_tasks(const JsonSettings& config, const JsonSettings& transformer, Se
     model.tasks.push_back(task);
     if (!has_prompt(model, task)) model.prompts.emplace_back(task, instruction_of(config, task));
   }
-  const Json* arguments = transformer.find("model_args");
-  if (arguments == nullptr || !arguments->is_object() || !arguments->contains("default_task")) return;
-  const Json& task = (*arguments)["default_task"];
-  if (task.is_null()) return;
-  if (task.is_string()) model.default_task = model.task_named(task.get<std::string>());
-  if (!model.default_task) transformer.refuse_value("model_args.default_task", task, join(model.tasks));
+  for (const char* key : {"model_args", "model_kwargs"}) {
+    const JsonSettings arguments = transformer.object(key);
+    const Json* task = arguments.find("default_task");
+    if (task == nullptr) continue;
+    if (task->is_string()) model.default_task = model.task_named(task->get<std::string>());
+    if (!model.default_task) arguments.refuse_value("default_task", *task, join(model.tasks));
+  }
 }
 
 void apply_prompts(const JsonSettings& settings, SentenceModel& model) {
@@ -353,7 +384,8 @@ std::optional<std::size_t> SentenceModel::task_named(std::string_view name) cons
 }
 
 TokenLimits read_token_limits(const fs::path& folder) {
-  const JsonSettings transformer(folder / "sentence_bert_config.json");
+  const JsonSettings transformer = transformer_settings(folder);
+  require_supported(transformer);
   const JsonSettings tokenizer(folder / "tokenizer_config.json");
   const JsonSettings config(folder / "config.json");
   TokenLimits limits;
@@ -369,20 +401,31 @@ TokenLimits read_token_limits(const fs::path& folder) {
   const TextTower tower = text_tower_in(config);
   if (tower.is_there) positions = tower.positions;
   if (positions) positions = *positions > unused ? *positions - unused : 0;
-  for (const auto limit : {transformer.count("max_seq_length"), tokenizer.count("model_max_length"), positions}) {
+  const auto said = max_tokens_in(transformer);
+  if (said && computes_positions(config)) positions.reset();
+  for (const auto limit : {said ? said : tokenizer.count("model_max_length"), positions}) {
     if (!limit || *limit == 0) continue;
     limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
   }
+  limits.has_token_types = has_token_types(tokenizer);
   limits.first_position = static_cast<std::int64_t>(unused);
   limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
   if (tower.is_there) limits.padding_token = tower.padding_token;
   limits.pads_to_max_tokens = tower.is_padded;
-  const std::string side = tokenizer.text("truncation_side");
-  if (!side.empty() && side != "left" && side != "right") {
-    tokenizer.refuse_value("truncation_side", side, "left, right");
+  for (const JsonSettings& settings :
+       {tokenizer, transformer.object("tokenizer_args"), transformer.object("processor_kwargs")}) {
+    const std::string side = settings.text("truncation_side");
+    if (side.empty()) continue;
+    if (side != "left" && side != "right") settings.refuse_value("truncation_side", side, "left, right");
+    limits.truncate_left = side == "left";
   }
-  limits.truncate_left = side == "left";
   return limits;
+}
+
+fs::path transformer_folder_of(const fs::path& folder) {
+  const JsonSettings settings(folder / "modules.json", Json::value_t::array);
+  const std::vector<Module> modules = read_modules(settings);
+  return modules.empty() ? folder : folder_of(modules.front(), folder);
 }
 
 SentenceModel read_sentence_settings(const fs::path& folder) {
@@ -403,9 +446,10 @@ SentenceModel read_sentence_settings(const fs::path& folder) {
   }
   const JsonSettings sentences(folder / "config_sentence_transformers.json");
   apply_prompts(sentences, model);
-  apply_tasks(JsonSettings(model.transformer_folder / "config.json"),
-              JsonSettings(model.transformer_folder / "sentence_bert_config.json"), model);
+  apply_tasks(JsonSettings(model.transformer_folder / "config.json"), transformer_settings(model.transformer_folder),
+              model);
   apply_default_prompt(sentences, model);
+  apply_vector_settings(sentences, model);
   if (model.late_interaction) apply_late_interaction_prompts(*model.late_interaction, model);
   return model;
 }

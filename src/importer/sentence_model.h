@@ -16,6 +16,9 @@
 
 namespace gpux::importer {
 
+/// How vectors are compared, as sentence-transformers names it.
+enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan };
+
 /// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
 struct SentenceModel {
   std::string name;                          ///< the folder's
@@ -34,10 +37,13 @@ struct SentenceModel {
   std::int64_t first_position = 0;  ///< position id of the first token
   std::uint32_t padding_token = 0;  ///< pads shorter texts
   bool pads_to_max_tokens =
-      false;                      ///< every text is padded to max_tokens, and the model attends to the padding: SigLIP
-  bool needs_lower_case = false;  ///< texts are lower-cased before the model, which its tokenizer has to do
-  std::string architecture;       ///< the first of config.json ("BertModel"); may be empty
-  std::uint64_t vocabulary = 0;   ///< tokens, as config.json says; 0: it does not
+      false;                     ///< every text is padded to max_tokens, and the model attends to the padding: SigLIP
+  bool has_token_types = true;   ///< false: the model gets zeros for token_type_ids, also for the second of a pair
+  std::string architecture;      ///< the first of config.json ("BertModel"); may be empty
+  std::uint64_t vocabulary = 0;  ///< tokens, as config.json says; 0: it does not
+  std::size_t dimensions = 0;    ///< truncate_dim: vectors are cut after all modules; 0: they are not
+  std::size_t sparse_top_k = 0;  ///< max_active_dims: the weights that are kept of sparse vectors; 0: all
+  std::optional<Similarity> similarity;  ///< how its vectors are compared; empty: it does not say
 
   std::optional<SpladePooling> splade;              ///< modules.json names a SpladePooling: vectors are sparse
   std::optional<LateInteraction> late_interaction;  ///< a text has a vector per token
@@ -61,11 +67,18 @@ struct TokenLimits {
   std::int64_t first_position = 0;  ///< position id of the first token
   std::uint32_t padding_token = 0;
   bool pads_to_max_tokens = false;
+  bool has_token_types = true;  ///< as in SentenceModel
 };
 
-/// Reads sentence_bert_config.json, tokenizer_config.json and config.json: the least of their limits counts; what is
-/// not there is not missed. Error invalid_model.
+/// Reads sentence_bert_config.json (or an older name of it), tokenizer_config.json and config.json. As in
+/// sentence-transformers, max_seq_length of the first counts in place of model_max_length of the second; the positions
+/// of the last are a limit, too, unless they are computed (rotary, ALiBi) and the first says more. What is not there is
+/// not missed. Error invalid_model, also for a setting of the first that changes the tokens and is not supported.
 TokenLimits read_token_limits(const std::filesystem::path& folder);
+
+/// Where modules.json has the Transformer's files: the folder itself where it does not say, or is not there. Error
+/// invalid_model.
+std::filesystem::path transformer_folder_of(const std::filesystem::path& folder);
 
 /// The folder of the file, or the one above where that is `onnx`: the one that has a tokenizer.json. Empty where
 /// neither has.
@@ -73,13 +86,14 @@ std::optional<std::filesystem::path> tokenizer_folder_of(const std::filesystem::
 
 /// Reads, below `folder`:
 /// - tokenizer.json, and the ONNX file: looked for, not read. It is `onnx_file`, relative to the folder, where that is
-///   given; else model.onnx, onnx/model.onnx, or the only one in these places;
+///   given; else model.onnx, onnx/model.onnx, or the only one in these places where there are no safetensors;
 /// - modules.json: Transformer, Pooling, Dense, Normalize; or a masked language model and a SpladePooling; or
 ///   Transformer, Dense, MultiVectorMask, Normalize of late interaction. Without it: mean pooling, no normalisation;
 /// - config.json of the Pooling: pooling_mode or pooling_mode_*, include_prompt;
-/// - sentence_bert_config.json, tokenizer_config.json, config.json: the least of their limits counts; do_lower_case of
-///   the first, architectures and vocab_size of the last;
-/// - config_sentence_transformers.json: prompts, default_prompt_name;
+/// - sentence_bert_config.json, tokenizer_config.json, config.json: as read_token_limits() has it; architectures and
+///   vocab_size of the last;
+/// - config_sentence_transformers.json: prompts, default_prompt_name, truncate_dim, max_active_dims,
+///   similarity_fn_name;
 /// - lora_adaptations and task_instructions of config.json, and default_task in model_args of
 ///   sentence_bert_config.json: the tasks of Jina's adapters. Instructions are prompts where the file above has none of
 ///   the task's name.

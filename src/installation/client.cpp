@@ -7,10 +7,12 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json_problem.h"
 #include "base/spelling.h"
 #include "installation/packages.h"
 
@@ -137,7 +139,7 @@ std::vector<ort::InstalledPackage> read_plan(std::string_view report, std::span<
     throw Error(ErrorCode::network,
                 fmt::format("pip's report of what it would install lacks what gpux needs, a digest for each wheel "
                             "(pip 23 or newer writes it): {}",
-                            exception.what()));
+                            json_problem(exception)));
   }
   for (const std::string& requirement : requirements) {
     const auto package = std::ranges::find(found, package_name(requirement), &ort::InstalledPackage::name);
@@ -192,14 +194,28 @@ Error explain_failure(const std::string& what, const ProcessResult& result, cons
                words.empty() ? fmt::format("pip ended with exit code {}", result.exit_code) : "pip: " + words);
 }
 
+std::vector<std::string> client_command(std::vector<std::string> arguments) {
+  // With -m, the current folder would be the first place where Python looks for pip and all that pip imports. The empty
+  // entry is that folder; until it is gone, nothing is imported that is not a part of the interpreter.
+  constexpr const char* program =
+      "import sys; sys.path[:] = [entry for entry in sys.path if entry]; "
+      "import runpy; runpy.run_module('pip', run_name='__main__', alter_sys=True)";
+  arguments.insert(arguments.begin(), {"python3", "-c", program});
+  return arguments;
+}
+
 std::string client_version() {
   constexpr std::chrono::seconds limit{60};
   ProcessResult result;
   try {
-    result = run_process({"python3", "-m", "pip", "--version"}, limit);
+    result = run_process(client_command({"--version"}), limit);
   } catch (const Error&) {
     throw Error(ErrorCode::not_found,
                 "python3 is not on PATH, and gpux installs with its pip: sudo apt install python3-pip");
+  }
+  if (result.timed_out) {
+    throw Error(ErrorCode::deadline_exceeded,
+                fmt::format("'python3 -m pip --version' did not end within {} s", limit.count()));
   }
   // "pip 23.2.1 from /usr/lib/python3/dist-packages/pip (python 3.11)"
   const std::vector<std::string> words = split(result.standard_output, ' ');
@@ -217,9 +233,8 @@ std::string client_version() {
 
 void run_client(const std::string& what, std::vector<std::string> arguments, const Source& source,
                 const fs::path& scratch) {
-  arguments.insert(arguments.begin(), {"python3", "-m", "pip"});
   // Settings for installing into an environment contradict a folder. Wheels are unpacked where there is to be room.
-  const ProcessResult result = run_process(arguments, time_limit,
+  const ProcessResult result = run_process(client_command(std::move(arguments)), time_limit,
                                            {"PIP_USER=0", "PIP_REQUIRE_VIRTUALENV=0", "PIP_ROOT_USER_ACTION=ignore",
                                             "LC_ALL=C.UTF-8", "TMPDIR=" + scratch.string()});
   if (result.timed_out || result.exit_code != 0) throw explain_failure(what, result, source);

@@ -36,7 +36,12 @@ std::string pinned_requirements(std::span<const ort::InstalledPackage> packages)
 /// this system). `what`: what was attempted. Pure.
 Error explain_failure(const std::string& what, const ProcessResult& result, const Source& source);
 
-/// "pip 23.2.1". Error not_found where there is no python3, no pip in it, or too old a one: says what to type.
+/// Python's program and arguments that run pip with these arguments. Of Python's modules none is taken from the current
+/// folder, which may be a stranger's. Pure.
+std::vector<std::string> client_command(std::vector<std::string> arguments);
+
+/// "pip 23.2.1". Error deadline_exceeded where it does not answer; not_found where there is no python3, no pip in it,
+/// or too old a one: says what to type.
 std::string client_version();
 
 /// Runs pip with these arguments; its temporary files are in `scratch`. Errors of explain_failure().

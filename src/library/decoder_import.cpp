@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
 #include "generation/genai_config.h"
@@ -91,7 +92,7 @@ generation::QuantizationAgreement check_quantized(const fs::path& original, cons
                                                   const ImportRequest& request, const fs::path& scratch) {
   const std::string& file = request.quantize.texts;
   const std::string text = file.empty() ? joined_recorded_texts() : read_file(file, max_text_bytes);
-  const text::Tokenizer tokenizer = text::Tokenizer::from_file(quantized / "tokenizer.json");
+  const text::Tokenizer tokenizer = embedding::open_tokenizer(quantized / "tokenizer.json");
   const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
   const fs::path unquantized = scratch / "unquantized";
   importer::import_encoder(original, unquantized, {.context_length = request.context_length});
@@ -113,20 +114,16 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   located.onnx_file = decoder_file_in(folder, request.file);
   located.name = request.package_name.empty() ? names.front().name : request.package_name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
+  located.pulled_from = request.origin.source;
   (void)generation::read_model_files(located.onnx_file.parent_path());
   PackageContent content = package_content(located, request.load.provider);
   content.origin = request.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  const LoadSettings settings = resolve_load(request.load, {}, located);
+  const LoadSettings settings = resolve_check(request.load, located);
   if (!request.load.precision.empty()) content.precision = settings.options.precision;
-  generation::Decoder decoder(load_located(located, settings), 1);
-  const std::vector<std::uint32_t> token{0};
-  const generation::Decoder::Row row{0, token};
-  decoder.reserve(token.size(), {0});
-  (void)decoder.run(0, {&row, 1});
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
-  package.verdict = decoder.verdict();
+  package.verdict = generation::verdict_of_first_token(load_located(located, settings));
   package.stored = store.add(content, names);
   return package;
 }

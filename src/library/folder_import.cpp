@@ -7,10 +7,13 @@
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
+#include "embedding/open_tokenizer.h"
+#include "generation/generation_config.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "importer/exported_files.h"
+#include "importer/gguf/gguf_file.h"
 #include "importer/image_preprocessing.h"
 #include "importer/image_project.h"
 #include "importer/import_decoder.h"
@@ -72,10 +75,11 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   located.onnx_file = model.onnx_file;
   located.name = flags.package_name.empty() ? names.front().name : flags.package_name;
   located.version = names.front().tag == "latest" ? "1.0.0" : names.front().tag;
+  located.pulled_from = flags.origin.source;
   PackageContent content = package_content(located, flags.load.provider);
   content.origin = flags.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  LoadSettings settings = resolve_load(evaluation::load_flags_beside(flags.load), {}, located);
+  LoadSettings settings = resolve_check(evaluation::load_flags_beside(flags.load), located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;
   const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
   auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
@@ -127,7 +131,7 @@ std::string image_project_text(const fs::path& folder) {
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
                                    const std::vector<Reference>& names, const ImportRequest& flags,
                                    const fs::path& scratch, Store& store) {
-  ProjectFile project = parse_project_file(project_text, folder / project_file_name);
+  ProjectFile project = parse_project_file(project_text, folder / project_file_name, author_of(flags.origin.source));
   if (flags.quantize.given()) {
     throw Error(
         ErrorCode::usage,
@@ -143,15 +147,17 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
                        .version = names.front().tag == "latest" ? "1.0.0" : names.front().tag,
                        .project = std::move(project),
                        .stored = {},
+                       .pulled_from = flags.origin.source,
                        .provider = {},
                        .note = {}};
   PackageContent content = package_content(located, flags.load.provider);
+  content.origin = flags.origin;
   // Where the folder has no gpux.yml, the package gets one.
   write_file_atomically(scratch / project_file_name, project_text);
   for (PackageFile& file : content.files) {
     if (file.name == project_file_name) file.source = scratch / project_file_name;
   }
-  const LoadSettings settings = resolve_load(flags.load, {}, located);
+  const LoadSettings settings = resolve_check(flags.load, located);
   if (!flags.load.precision.empty()) content.precision = settings.options.precision;
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {
@@ -191,16 +197,43 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   return package;
 }
 
+namespace {
+
+// What is found where the model is stored is found before it is converted.
+void require_readable_texts(const fs::path& folder) {
+  if (importer::has_image_preprocessing(folder) || importer::is_decoder_folder(folder)) return;
+  (void)pipeline::require_text_settings(folder);
+  const importer::SentenceModel model = importer::read_sentence_settings(folder);
+  std::error_code unreadable;
+  const bool is_beside = fs::is_regular_file(model.transformer_folder / "tokenizer.json", unreadable);
+  (void)embedding::open_tokenizer((is_beside ? model.transformer_folder : folder) / "tokenizer.json");
+}
+
+}  // namespace
+
+// What the generator refuses when it is loaded.
+void require_supported_generation(const fs::path& folder) {
+  std::error_code unreadable;
+  if (!importer::is_decoder_folder(folder) || fs::exists(folder / "genai_config.json", unreadable)) return;
+  (void)generation::sampling_in(JsonSettings(folder / "generation_config.json"));
+}
+
 std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, const std::string& reranker) {
+  if (reranker.empty()) require_supported_generation(folder);
   if (!is_onnx) {
     const auto as_reranker = reranker_folder(folder, reranker, is_onnx);
-    return in_place_of(folder, as_reranker, [](const fs::path& read) { return importer::require_importable(read); });
+    return in_place_of(folder, as_reranker, [](const fs::path& read) {
+      const std::uint64_t bytes = importer::require_importable(read);
+      require_readable_texts(read);
+      return bytes;
+    });
   }
   if (!reranker.empty()) (void)reranker_folder(folder, reranker, is_onnx);
   // Whether such a folder is a model of images is decided by the inputs of its ONNX file.
   if (importer::has_image_preprocessing(folder)) return 0;
   const importer::SentenceModel model = importer::read_sentence_settings(folder);
   importer::require_tokenizer(folder, model.transformer_folder);
+  require_readable_texts(folder);
   return 0;
 }
 
@@ -208,11 +241,15 @@ std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, co
 bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::exists(folder / "genai_config.json", unreadable)) return true;
-  if (fs::exists(folder / "model.onnx", unreadable) || fs::exists(folder / "onnx/model.onnx", unreadable)) return true;
+  const fs::path transformer = importer::transformer_folder_of(folder);
+  for (const fs::path& place : {folder, transformer}) {
+    if (fs::exists(place / "model.onnx", unreadable) || fs::exists(place / "onnx/model.onnx", unreadable)) return true;
+  }
   for (const char* place : {"", "onnx"}) {
     if (fs::exists(folder / place / "text_model.onnx", unreadable)) return true;
   }
-  return !importer::safetensors_in(folder) && !exported_files_in(folder).empty();
+  const bool has_others = !exported_files_in(folder).empty() || !exported_files_in(transformer).empty();
+  return has_others && !importer::safetensors_in(transformer);
 }
 
 // Whether there is something to be compared with the model.
@@ -224,6 +261,13 @@ bool has_variants(const ImportRequest& flags) {
 }
 
 ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  std::error_code unreadable;
+  if (fs::is_regular_file(flags.folder, unreadable) && !importer::gguf::is_gguf_file(flags.folder)) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' is no GGUF file; accepted: a folder as Hugging Face's libraries write it, or a GGUF "
+                            "file",
+                            flags.folder));
+  }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
@@ -256,6 +300,8 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   }
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
+    const auto require_texts = [](const fs::path& read) { require_readable_texts(read); };
+    if (!importer::gguf::is_gguf_file(folder)) in_place_of(folder, as_reranker, require_texts);
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "embedding/open_tokenizer.h"
 #include "generation/chat_prompt.h"
 #include "generation/chat_stream.h"
 #include "generation/decoder.h"
@@ -63,7 +64,9 @@ std::string_view to_string(LoadPhase phase) noexcept {
 struct Generator::State {
   State(Runtime runtime, text::Tokenizer tokenizer, generation::ModelFiles files, KeptChatPrompt kept,
         const GeneratorOptions& options)
-      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options), chat(std::move(kept)) {}
+      : engine(std::move(runtime), std::move(tokenizer), std::move(files), options),
+        chat(std::move(kept)),
+        verdict(engine.verdict()) {}
 
   [[nodiscard]] generation::ChatRequest request_of(std::span<const ChatMessage> messages,
                                                    const GenerationSettings& settings,
@@ -73,6 +76,7 @@ struct Generator::State {
 
   generation::Engine engine;
   KeptChatPrompt chat;
+  Verdict verdict;
 };
 
 struct GenerationStream::State {
@@ -101,7 +105,7 @@ Generator::Generator(const std::string& model, const ModelOptions& options, cons
   const std::filesystem::path folder = open.located.onnx_file.parent_path();
   // What the files say is read first: loading takes longer.
   generation::ModelFiles files = generation::read_model_files(folder);
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   KeptChatPrompt chat(folder);
   begin(LoadPhase::session);
   Runtime runtime = open.load();
@@ -207,7 +211,7 @@ GenerationMemory Generator::memory_of(const std::string& model, std::size_t toke
 }
 
 const Verdict& Generator::verdict() const noexcept {
-  return state_->engine.runtime().verdict();
+  return state_->verdict;
 }
 
 }  // namespace gpux

@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "library/pull_source.h"
+#include "model/load_settings.h"
 #include "model/package_content.h"
 #include "onnx/model_file.h"
 #include "registry/http/url.h"
@@ -43,21 +44,21 @@ std::string sha256_for(const AddressReference& reference, const PullOptions& opt
   return given.empty() ? reference.sha256 : given;
 }
 
-Error address_error(const std::string& url, int status) {
-  const std::string what = fmt::format("{} cannot be downloaded: the server answers {}", in_quotes(url), status);
+Error address_error(const std::string& shown, int status) {
+  const std::string what = fmt::format("{} cannot be downloaded: the server answers {}", in_quotes(shown), status);
   if (status == 401 || status == 403) return {ErrorCode::permission, what};
   if (status == 404 || status == 410) return {ErrorCode::not_found, what};
   return {ErrorCode::network, what};
 }
 
 // An external file could be anywhere on the disk by its name, and the address tells of the ONNX file alone.
-void refuse_external_data(const fs::path& file, const std::string& url) {
+void refuse_external_data(const fs::path& file, const std::string& shown) {
   const ModelInfo info = onnx::inspect(file);
   if (info.external_files.empty()) return;
   throw Error(ErrorCode::invalid_model,
               fmt::format("{} keeps weights in another file, {}, which is not downloaded; models of several files come "
                           "from the hub (hf.co/ORG/NAME)",
-                          in_quotes(url), in_quotes(info.external_files.front().location)));
+                          in_quotes(shown), in_quotes(info.external_files.front().location)));
 }
 
 }  // namespace
@@ -96,64 +97,75 @@ Reference stored_name_of(const AddressReference& reference) {
   return {.name = name, .tag = "latest"};
 }
 
+std::string origin_of(const AddressReference& reference) {
+  return registry::without_query(registry::parse_url(reference.url));
+}
+
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
   if (!context.options.file.empty() || !context.options.precision.empty() || !context.options.reranker.empty()) {
     throw Error(ErrorCode::usage,
                 "--file, --precision and --reranker are for the files of a repository; an address names one");
   }
-  const std::string sha256 = sha256_for(reference, context.options);
+  const std::string sha256 = sha256_for(reference, context.options), origin = origin_of(reference);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});
-  // Some servers know no HEAD: then the size is known when the file is there.
-  const bool is_known = head.is_success();
-  if (!is_known && head.status != 405 && head.status != 501) throw address_error(reference.url, head.status);
-  const std::string etag(registry::strip_etag(head.headers.find("etag")));
-  const auto bytes = is_known ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
+  // Some servers know no HEAD, and an address that is signed is signed for GET: GET tells whether the file is there,
+  // and its size is known when it is.
+  const std::string tag = head.is_success() ? head.headers.find("etag") : std::string();
+  const std::string etag(registry::strip_etag(tag));
+  const bool is_strong = registry::is_strong_etag(tag);
+  const auto bytes = head.is_success() ? registry::parse_decimal(head.headers.find("content-length")) : std::nullopt;
   const std::string version = sha256.empty() ? etag : sha256;
-  if (const auto stored = find_pulled(context.store, name, reference.url);
-      stored && !version.empty() && stored->package.origin.revision == version) {
+  // The origin lacks the query, which the name of the model tells where the user gave it no other.
+  const bool is_told = !sha256.empty() || origin == reference.url || name == stored_name_of(reference);
+  if (const auto stored = context.store.find(name); stored && is_told && stored->package.origin.source == origin &&
+                                                    !version.empty() && stored->package.origin.revision == version) {
     return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
   }
 
   const DownloadFolder downloads(context.store.root());
-  if (bytes) require_space(downloads.path(), *bytes * 2, in_quotes(reference.url));
-  const bool is_identified = !sha256.empty() || !etag.empty();
+  if (bytes) require_space(downloads.path(), *bytes * 2, in_quotes(origin));
+  const bool is_identified = !sha256.empty() || is_strong;
+  // Parts of two versions with one weak ETag would be one file.
+  const bool parts_fit = is_strong || (tag.empty() && !sha256.empty());
   const std::string key = sha256.empty() ? sha256_of(reference.url + "\n" + etag) : sha256;
   std::error_code error;
   if (!is_identified) fs::remove(downloads.path() / key, error);
   const registry::DownloadItem item{
-      .name = reference.url,
+      .name = origin,
       .url = reference.url,
       .authorization = {},
       .headers = {},
       .key = key,
       .bytes = bytes,
-      .etag = etag,
-      .has_ranges = is_identified && head.headers.find("accept-ranges") == "bytes",
+      .etag = is_strong ? etag : std::string(),
+      .has_ranges = parts_fit && head.headers.find("accept-ranges") == "bytes",
       .problem_of =
           [&](const fs::path& file) {
             const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
             return digest == sha256 ? std::string() : fmt::format("its SHA-256 is {} instead of {}", digest, sha256);
           },
-      .error_of = [&](const registry::Response& response) { return address_error(reference.url, response.status); },
+      .error_of = [&](const registry::Response& response) { return address_error(origin, response.status); },
       .on_answer = {}};
-  const registry::DownloadResult result =
-      registry::download(context.client, downloads.path(), std::span(&item, 1), download_options(context));
-
-  refuse_external_data(result.files.front(), reference.url);
   const ScratchFolder scratch(downloads.path() / "import");
   LocatedModel located;
   located.onnx_file = scratch.path() / "model.onnx";
-  fs::create_hard_link(result.files.front(), located.onnx_file, error);
-  if (error) fs::create_symlink(result.files.front(), located.onnx_file, error);
-  require_stored(error, "make the link", located.onnx_file);
+  const registry::DownloadResult result =
+      download_in_place(context, downloads.path(), std::span(&item, 1), std::span(&located.onnx_file, 1));
+  refuse_external_data(located.onnx_file, origin);
   const std::string stem = registry::as_name_part(fs::path(base_of(reference.url)).stem().string());
   located.name = stem.empty() ? "model" : stem;
   located.version = "1.0.0";
+  located.pulled_from = origin;
   PackageContent content = package_content(located, "");
-  content.origin = {.source = reference.url, .revision = version, .file = base_of(reference.url)};
-  const Runtime runtime(located.onnx_file, LoadOptions{});
+  content.origin = {.source = origin, .revision = version, .file = base_of(reference.url)};
+  say_where_checked(context);
+  const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
   const StoredModel stored = context.store.add(content, std::span(&name, 1));
   downloads.remove(std::span(&key, 1));
+  if (sha256.empty()) {
+    context.say(fmt::format("{}: its content was not checked, since no digest was given; its SHA-256 is {}",
+                            in_quotes(origin), stored.package.find(stored.package.model_file)->blob.digest));
+  }
   return {.package = package_of(stored),
           .revision = version,
           .file = base_of(reference.url),

@@ -3,12 +3,14 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "base/counted.h"
 #include "base/durability.h"
+#include "base/files.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
@@ -17,6 +19,7 @@
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "importer/gguf/import_gguf.h"
 #include "library/pull_source.h"
 #include "onnx/model_file.h"
 #include "registry/hub/file_choice.h"
@@ -33,9 +36,9 @@ using registry::HubFile;
 using registry::HubModelInfo;
 
 /// The file in the cache of huggingface_hub, where it is there and right.
-std::optional<fs::path> cached_file(const registry::HubSettings& settings, const std::string& repository,
+std::optional<fs::path> cached_file(const registry::HubSettings& settings, const HubModelInfo& info,
                                     const HubFile& file) {
-  const std::optional<fs::path> path = registry::find_in_cache(settings.cache, repository, file);
+  const std::optional<fs::path> path = registry::find_in_cache(settings.cache, info, file);
   try {
     return path && registry::problem_of(file, *path).empty() ? path : std::nullopt;
   } catch (const Error&) {
@@ -56,23 +59,23 @@ class RepositoryFiles {
                   fs::path folder)
       : context_(context), hub_(hub), info_(info), downloads_(downloads), folder_(std::move(folder)) {}
 
+  /// Files that lie there already are not fetched again.
   void fetch(std::span<const std::string> names) {
     std::vector<registry::DownloadItem> items;
-    std::vector<const HubFile*> files;
+    std::vector<fs::path> places;
     for (const std::string& name : names) {
+      if (!fetched_.insert(name).second) continue;
       const HubFile& file = file_of(name);
-      if (const auto cached = cached_file(context_.hub, info_.repository, file)) {
-        lay_out(*cached, name);
+      if (const auto cached = cached_file(context_.hub, info_, file);
+          cached && link_in_place(*cached, folder_ / name)) {
         reused_ += file.bytes;
         continue;
       }
       require_online(name);
-      files.push_back(&file);
+      places.push_back(folder_ / name);
       items.push_back(item_of(file));
     }
-    const registry::DownloadResult result =
-        registry::download(context_.client, downloads_, items, download_options(context_));
-    for (std::size_t i = 0; i < files.size(); ++i) lay_out(result.files[i], files[i]->name);
+    const registry::DownloadResult result = download_in_place(context_, downloads_, items, places);
     received_ += result.received_bytes;
     reused_ += result.resumed_bytes;
   }
@@ -80,26 +83,30 @@ class RepositoryFiles {
   /// Lays the header of a safetensors file out, with the file's size; false where the server gives no parts of it.
   bool fetch_header(const std::string& name) {
     const HubFile& file = file_of(name);
-    std::error_code error;
-    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) {
-      lay_out(downloads_ / key_of(info_, file), name);
-      return true;
-    }
-    if (const auto cached = registry::find_in_cache(context_.hub.cache, info_.repository, file)) {
-      lay_out(*cached, name);
-      return true;
-    }
+    if (link_in_place(downloads_ / key_of(info_, file), folder_ / name)) return true;
+    const auto cached = registry::find_in_cache(context_.hub.cache, info_, file);
+    if (cached && link_in_place(*cached, folder_ / name)) return true;
     require_online(name);
-    const std::optional<std::string> header =
-        registry::fetch_weight_header(context_.client, {.name = name,
-                                                        .url = hub_.file_url(info_, name),
-                                                        .authorization = hub_.authorization(),
-                                                        .bytes = file.bytes,
-                                                        .error_of = error_of(file)});
+    const std::optional<std::string> header = registry::fetch_weight_header(context_.client, weights_of(file));
     if (!header) return false;
     received_ += header->size();
     registry::write_header_file(folder_ / name, *header, file.bytes);
     return true;
+  }
+
+  /// The first bytes of a file; empty where the server gives no parts of it.
+  std::optional<std::string> fetch_beginning(const std::string& name) {
+    const HubFile& file = file_of(name);
+    constexpr std::uint64_t first_bytes = std::uint64_t{64} << 10;
+    std::error_code error;
+    std::optional<fs::path> here = registry::find_in_cache(context_.hub.cache, info_, file);
+    if (fs::is_regular_file(downloads_ / key_of(info_, file), error)) here = downloads_ / key_of(info_, file);
+    if (here) return std::string(MappedFile(*here).text().substr(0, first_bytes));
+    require_online(name);
+    if (file.bytes == 0) return std::string();
+    std::optional<std::string> begin = registry::fetch_beginning(context_.client, weights_of(file), first_bytes);
+    if (begin) received_ += begin->size();
+    return begin;
   }
 
   void remove(const std::string& name) const {
@@ -108,17 +115,30 @@ class RepositoryFiles {
     require_stored(error, "remove", folder_ / name);
   }
 
+  [[nodiscard]] std::uint64_t bytes(std::span<const std::string> names) const {
+    std::uint64_t bytes = 0;
+    for (const std::string& name : names) bytes += file_of(name).bytes;
+    return bytes;
+  }
+
   /// The bytes of these files that are neither in the cache nor downloaded already.
   [[nodiscard]] std::uint64_t missing_bytes(std::span<const std::string> names) const {
     std::uint64_t bytes = 0;
     for (const std::string& name : names) {
       const HubFile& file = file_of(name);
       std::error_code error;
-      if (registry::find_in_cache(context_.hub.cache, info_.repository, file)) continue;
+      if (registry::find_in_cache(context_.hub.cache, info_, file)) continue;
       const std::uint64_t there = fs::file_size(downloads_ / key_of(info_, file), error);
       bytes += file.bytes - (error ? 0 : std::min(there, file.bytes));
     }
     return bytes;
+  }
+
+  /// Of the files that were fetched, in the folder of downloads.
+  [[nodiscard]] std::vector<std::string> keys() const {
+    std::vector<std::string> keys;
+    for (const std::string& name : fetched_) keys.push_back(key_of(info_, file_of(name)));
+    return keys;
   }
 
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
@@ -134,10 +154,19 @@ class RepositoryFiles {
             .key = key_of(info_, file),
             .bytes = file.bytes,
             .etag = {},
-            .has_ranges = true,
+            // Parts of two versions would go unnoticed where no digest is known.
+            .has_ranges = !file.content_id().empty(),
             .problem_of = [&file](const fs::path& path) { return registry::problem_of(file, path); },
             .error_of = error_of(file),
             .on_answer = [this, &file](const registry::Response& response) { check_answer(file, response); }};
+  }
+
+  registry::RemoteWeights weights_of(const HubFile& file) const {
+    return {.name = file.name,
+            .url = hub_.file_url(info_, file.name),
+            .authorization = hub_.authorization(),
+            .bytes = file.bytes,
+            .error_of = error_of(file)};
   }
 
   void check_answer(const HubFile& file, const registry::Response& response) const {
@@ -178,23 +207,12 @@ class RepositoryFiles {
                                                   context_.hub.offline_variable));
   }
 
-  void lay_out(const fs::path& source, const std::string& name) const {
-    const fs::path place = folder_ / name;
-    require_stored(make_folders(place.parent_path()), "make the folder", place.parent_path());
-    std::error_code error;
-    fs::create_hard_link(source, place, error);
-    if (error) {
-      error.clear();
-      fs::create_symlink(fs::absolute(source), place, error);
-    }
-    require_stored(error, "make the link", place);
-  }
-
   const PullContext& context_;
   registry::Hub& hub_;
   const HubModelInfo& info_;
   const fs::path& downloads_;
   fs::path folder_;
+  std::set<std::string> fetched_;
   std::uint64_t received_ = 0, reused_ = 0;
 };
 
@@ -274,8 +292,27 @@ bool are_on_one_file_system(const fs::path& a, const fs::path& b) {
   return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 && of_a.st_dev == of_b.st_dev;
 }
 
+// The ONNX file is made among the temporary files, and copied into the store.
+void require_space_for_conversion(std::uint64_t missing, std::uint64_t converted, const fs::path& downloads,
+                                  const std::string& name) {
+  const fs::path temporary = fs::temp_directory_path();
+  const std::uint64_t copies = are_on_one_file_system(downloads, temporary) ? 2 : 1;
+  const std::string what = name + ", converted to ONNX,";
+  require_space(downloads, missing + copies * converted, what);
+  require_space(temporary, converted, what);
+}
+
+template <typename Check>
+void before_weights(const std::string& name, const fs::path& folder, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
+  }
+}
+
 /// Fetches the settings, and refuses what cannot be stored before its weights are downloaded: what is not supported,
-/// and a disk that is too small.
+/// and a disk that is too small. Of a GGUF file, which has its settings in itself, the first ones are looked at.
 void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, const std::string& name,
                     const fs::path& folder, const fs::path& downloads, const std::string& reranker) {
   const bool is_onnx = !choice.model_file.empty();
@@ -286,23 +323,22 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
   // The files, and the store's copies of ONNX files.
   const std::uint64_t missing = files.missing_bytes(choice.files);
   require_space(downloads, is_onnx ? 2 * missing : missing, name);
+  if (!choice.gguf_file.empty()) {
+    require_space_for_conversion(missing, files.bytes(choice.files), downloads, name);
+    const std::optional<std::string> first_bytes = files.fetch_beginning(choice.gguf_file);
+    if (first_bytes) {
+      before_weights(name, folder, [&] { importer::require_importable_gguf(*first_bytes); });
+    }
+    return;
+  }
   files.fetch(settings);
   // Without them, what the names of tensors decide is seen after the download.
   const bool is_described =
       std::ranges::all_of(headers, [&](const std::string& file) { return files.fetch_header(file); });
   if (is_described) {
     std::uint64_t converted = 0;
-    try {
-      converted = require_importable_folder(folder, is_onnx, reranker);
-    } catch (const Error& error) {
-      throw as_of_hub(error, folder, name).within(name + " cannot be stored as a model (weights were not downloaded)");
-    }
-    // The ONNX file is made among the temporary files, and copied into the store.
-    const fs::path temporary = fs::temp_directory_path();
-    const std::uint64_t copies = are_on_one_file_system(downloads, temporary) ? 2 : 1;
-    const std::string what = name + ", converted to ONNX,";
-    require_space(downloads, files.missing_bytes(choice.files) + copies * converted, what);
-    require_space(temporary, converted, what);
+    before_weights(name, folder, [&] { converted = require_importable_folder(folder, is_onnx, reranker); });
+    require_space_for_conversion(files.missing_bytes(choice.files), converted, downloads, name);
   }
   for (const std::string& file : headers) files.remove(file);
 }
@@ -312,8 +348,36 @@ void fetch_settings(RepositoryFiles& files, const registry::FileChoice& choice, 
 void add_card(const HubModelInfo& info, const PullContext& context, registry::FileChoice& choice) {
   constexpr const char* card = "README.md";
   const bool is_reranker = info.task == "text-ranking" || !context.hub.offline_variable.empty();
-  if (!is_reranker || !choice.model_file.empty() || info.find(card) == nullptr) return;
+  const bool is_converted = choice.model_file.empty() && choice.gguf_file.empty();
+  if (!is_reranker || !is_converted || info.find(card) == nullptr) return;
   choice.files.insert(std::ranges::lower_bound(choice.files, card), card);
+}
+
+}  // namespace
+
+namespace {
+
+registry::FileRequest request_for(const registry::HubReference& reference, const PullContext& context) {
+  return {.file = context.options.file.empty() ? reference.file : context.options.file,
+          .precision = context.options.precision,
+          .is_x86 = is_x86(),
+          .adds_bytes_exactly = adds_byte_products_exactly(Machine::this_one()),
+          .quantization = reference.quantization,
+          .layout = {}};
+}
+
+bool is_same_content(const PackageOrigin& stored, const PackageOrigin& wanted) {
+  return lower(stored.source) == lower(wanted.source) && stored.revision == wanted.revision &&
+         stored.file == wanted.file;
+}
+
+// A hub that lists no digests, and copies in the cache whose names are none.
+void say_what_is_unchecked(const HubModelInfo& info, std::span<const std::string> names, const PullContext& context) {
+  const auto unknown =
+      std::ranges::count_if(names, [&](const std::string& name) { return info.find(name)->content_id().empty(); });
+  if (unknown == 0) return;
+  context.say(fmt::format("hf.co/{}: no digest is known of {} of {}: of their content the size alone is checked",
+                          info.repository, unknown, counted(names.size(), "file")));
 }
 
 }  // namespace
@@ -324,38 +388,46 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   if (lower(info.repository) != lower(reference.repository)) {
     context.say(fmt::format("hf.co/{} is now called hf.co/{}", reference.repository, info.repository));
   }
-  registry::FileRequest request{.file = context.options.file.empty() ? reference.file : context.options.file,
-                                .precision = context.options.precision,
-                                .is_x86 = is_x86(),
-                                .adds_bytes_exactly = adds_byte_products_exactly(Machine::this_one())};
-  registry::FileChoice choice = registry::choose_files(names_of(info), request, "hf.co/" + info.repository);
-  add_card(info, context, choice);
-  const PackageOrigin origin{.source = origin_of(reference), .revision = info.commit, .file = choice.model_file};
-
-  PulledModel pulled{.package = {}, .revision = info.commit, .file = choice.model_file, .summary = {}};
+  const std::string repository = "hf.co/" + info.repository;
+  const std::vector<std::string> names = names_of(info);
+  registry::FileRequest request = request_for(reference, context);
+  PackageOrigin origin{.source = origin_of(reference),
+                       .revision = info.commit,
+                       .file = registry::find_model_file(names, request, repository),
+                       .requested_revision = reference.revision};
+  PulledModel pulled{.package = {}, .revision = info.commit, .file = origin.file, .summary = {}};
   const bool is_read_otherwise = !context.options.reranker.empty();
-  auto stored = find_pulled(context.store, name, origin.source);
-  if (stored && stored->package.origin == origin && !is_read_otherwise) {
+  const auto stored = context.store.find(name);
+  if (stored && is_same_content(stored->package.origin, origin) && !is_read_otherwise) {
     pulled.package = package_of(*stored);
     pulled.was_current = true;
     return pulled;
-  }
-  context.say(fmt::format("hf.co/{} at {}: {} ({})", info.repository, revision_text(info.commit),
-                          total_of(info, choice.files), choice.model_file.empty() ? "safetensors" : choice.model_file));
-  for (const std::string& file : choice.left_out) {
-    context.say(fmt::format("{} is pickled, so it is not read: the model is stored without this head", file));
   }
   const DownloadFolder downloads(context.store.root());
   const ScratchFolder scratch(downloads.path() / "import");
   const fs::path folder = scratch.path() / package_name(info.repository);
   RepositoryFiles files(context, hub, info, downloads.path(), folder);
-  fetch_settings(files, choice, "hf.co/" + info.repository, folder, downloads.path(), context.options.reranker);
+  request.layout = registry::read_layout(names, request, repository, [&](const std::string& file) {
+    files.fetch(std::span(&file, 1));
+    return read_file(folder / file);
+  });
+  registry::FileChoice choice = registry::choose_files(names, request, repository);
+  add_card(info, context, choice);
+  origin.file = choice.gguf_file.empty() ? choice.model_file : choice.gguf_file;
+  pulled.file = origin.file;
+  context.say(fmt::format("{} at {}: {} ({})", repository, revision_text(info.commit), total_of(info, choice.files),
+                          origin.file.empty() ? "safetensors" : origin.file));
+  for (const std::string& file : choice.left_out) {
+    context.say(fmt::format("{} is pickled, so it is not read: the model is stored without this head", file));
+  }
+  say_what_is_unchecked(info, choice.files, context);
+  fetch_settings(files, choice, repository, folder, downloads.path(), context.options.reranker);
   context.client.options().cancellation.check();
   files.fetch(choice.weights);
   if (!choice.model_file.empty()) files.fetch(further_data(info, folder, choice.model_file, choice.files));
   context.client.options().cancellation.check();
 
-  ImportRequest import{.folder = folder.string(),
+  ImportRequest import{.folder = (folder / choice.gguf_file).string(),
                        .output = {},
                        .file = choice.model_file,
                        .tags = {name.text()},
@@ -365,22 +437,20 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   import.origin = origin;
   import.reranker = context.options.reranker;
   if (choice.model_file.empty()) context.say("converting the weights to ONNX");
+  say_where_checked(context);
   try {
     const ImportedFolder made = import_folder(import, context.store);
     if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");
     pulled.package = package_of(made.package->stored);
     pulled.summary = made.package->task.empty() ? counted(made.package->dimension, "dimension") : made.package->task;
   } catch (const Error& error) {
-    throw as_of_hub(error, folder, "hf.co/" + info.repository)
-        .within(fmt::format("hf.co/{} was downloaded but cannot be stored as a model (gpux prune removes the "
-                            "files)",
-                            info.repository));
+    throw as_of_hub(error, folder, repository)
+        .within(fmt::format("{} was downloaded but cannot be stored as a model (gpux prune removes the files)",
+                            repository));
   }
   pulled.received_bytes = files.received();
   pulled.reused_bytes = files.reused();
-  std::vector<std::string> keys;
-  for (const std::string& file : choice.files) keys.push_back(key_of(info, *info.find(file)));
-  downloads.remove(keys);
+  downloads.remove(files.keys());
   return pulled;
 }
 

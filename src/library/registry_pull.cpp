@@ -1,7 +1,8 @@
 #include "library/registry_pull.h"
 
-#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "registry/oci/credential_store.h"
 #include "registry/oci/session.h"
@@ -13,11 +14,14 @@ oci::PulledPackage pull_from_registry(const RegistryPull& request, Store& store,
   oci::PullOptions options;
   options.names = request.names;
   options.connections = request.connections;
-  std::optional<oci::VerifyingKey> key;
-  if (!request.verify_key.empty()) {
-    key = oci::VerifyingKey::read(request.verify_key);
-    options.verify_key = &*key;
+  std::vector<oci::VerifyingKey> keys;
+  for (const std::string& key : request.signature.keys) {
+    keys.push_back(oci::VerifyingKey::parse(pem_of_public_key(key), request.signature.from));
   }
+  options.verify_keys = keys;
+  options.keys_from = request.signature.from;
+  options.key_names = request.signature.keys;
+  options.former = request.former;
   registry::ClientOptions client_options = oci::client_options(request.access, listener.on_note);
   client_options.cancellation = request.cancellation;
   registry::Client client(std::move(client_options));

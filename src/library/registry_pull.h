@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
 #include <vector>
 
 #include "base/cancellation.h"
+#include "project/trust_policy.h"
 #include "registry/oci/access.h"
 #include "registry/oci/pull_package.h"
 #include "registry/oci/remote_reference.h"
@@ -17,7 +17,8 @@ struct RegistryPull {
   oci::Access access;
   unsigned connections = 4;
   Cancellation cancellation;
-  std::filesystem::path verify_key;  ///< a public key in PEM that must have signed it; empty: none is required
+  RequiredSignature signature;  ///< that it must have
+  StoredModel former;           ///< what has the name now; without a digest: nothing
 };
 
 /// Brings a package from an OCI registry into the store, with the credentials of Docker's config.json. Errors as of

@@ -8,7 +8,9 @@
 #include <fmt/format.h>
 
 #include "base/home.h"
+#include "base/log.h"
 #include "base/memory_size.h"
+#include "base/own_program.h"
 #include "base/spelling.h"
 #include "embedding/level.h"
 #include "gpux/error.h"
@@ -410,8 +412,11 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
     options.session_config.push_back(key_and_value(text, "--session-option", "KEY=VALUE"));
   }
   for (const std::string& library : flags.custom_operators) add_custom_operators(library, {}, options);
-  if (model.stored) options.pulled_from = model.stored->pulled_from;
+  options.pulled_from = model.pulled_from;
   const ProjectFile* project = model.project ? &*model.project : nullptr;
+  if (project != nullptr) {
+    if (const std::string line = ignored_line(*project, model.name); !line.empty()) log::warning("{}", line);
+  }
   const RuntimeSettings declared = project == nullptr ? RuntimeSettings{} : project->runtime;
   if (project != nullptr) {
     options.before = project->before;
@@ -465,6 +470,20 @@ LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, co
   }
   settings.batch_limit = static_cast<std::uint64_t>(declared.batch_size.value_or(0));
   set_isolation(flags, model, settings);
+  return settings;
+}
+
+LoadSettings resolve_check(const LoadFlags& flags, const LocatedModel& model) {
+  if (model.pulled_from.empty()) return resolve_load(flags, {}, model);
+  LoadFlags in_worker = flags;
+  if (!worker_program().empty()) in_worker.worker_use = WorkerUse::once;
+  LoadSettings settings = resolve_load(in_worker, {}, model);
+  LoadOptions& options = settings.options;
+  options.worker_name = model.name;
+  options.profile.clear();
+  options.strict = Strictness::off;
+  if (lower(options.provider) == "fastest") options.provider = "auto";
+  if (in_worker.worker_use == WorkerUse::once) note_isolation_obstacle(settings, {});
   return settings;
 }
 

@@ -57,6 +57,11 @@ void set_batch_axis(const std::string& flag, LoadOptions& options);
 /// Errors usage (flags and variables), invalid_config (gpux.yml), each naming the setting.
 LoadSettings resolve_load(const LoadFlags& flags, const std::string& timeout, const LocatedModel& model);
 
+/// resolve_load() for a load that only shows that a model can be stored. One of a stranger is loaded in a worker
+/// process with a sandbox, where this program can start one, and on whatever runs it: no profile is written, and
+/// neither "fastest" nor a strict choice of the user counts, which are for its runs.
+LoadSettings resolve_check(const LoadFlags& flags, const LocatedModel& model);
+
 /// Whether the request's first provider keeps what it compiles, so that it can be compiled ahead. Error usage where it
 /// names none.
 bool compiles_ahead(const std::string& request);

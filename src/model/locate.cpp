@@ -1,15 +1,19 @@
 #include "model/locate.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "importer/exported_files.h"
 #include "importer/image_project.h"
+#include "project/trust_policy.h"
 
 namespace gpux {
 namespace {
@@ -89,6 +93,22 @@ std::string stored_hint(const fs::path& path, const Store& store) {
   return {};
 }
 
+// Several ONNX files of a folder, of which none is clearly the model.
+std::string found_of(const std::vector<std::string>& names) {
+  if (names.empty()) return "no ONNX file";
+  constexpr std::size_t limit_listed = 12;
+  const std::span<const std::string> listed = std::span(names).first(std::min(limit_listed, names.size()));
+  std::string found = fmt::format("{}, {}", counted(names.size(), "ONNX file"), join(listed));
+  if (listed.size() < names.size()) found += fmt::format(" and {} more", names.size() - listed.size());
+  const auto is_part = [&](std::string_view part) {
+    return std::ranges::any_of(names, [&](const std::string& name) { return fs::path(name).stem() == part; });
+  };
+  if (is_part("encoder_model") && is_part("decoder_model")) {
+    return found + ": an encoder and a decoder, which do not run as one model; name one of them";
+  }
+  return found + ": name one of them";
+}
+
 LocatedModel from_folder(const fs::path& folder, const Store& store, const std::optional<fs::path>& config) {
   if (config)
     return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
@@ -103,12 +123,11 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
   // Where Hugging Face's folders keep it.
   if (files.empty() && is_there(folder / "onnx/model.onnx")) files.push_back(folder / "onnx/model.onnx");
   if (files.size() != 1) {
-    const std::string found =
-        files.empty() ? "no ONNX file" : fmt::format("{} ONNX files: name one of them", files.size());
-    const bool is_checkpoint = files.empty() && is_there(folder / "config.json") && is_there(folder / "tokenizer.json");
+    const std::vector<std::string> names = exported_files_in(folder);
+    const bool is_checkpoint = names.empty() && is_there(folder / "config.json") && is_there(folder / "tokenizer.json");
     throw Error(
         ErrorCode::not_found,
-        fmt::format("the folder {} has no gpux.yml and {}{}{}", in_quotes(folder.string()), found,
+        fmt::format("the folder {} has no gpux.yml and {}{}{}", in_quotes(folder.string()), found_of(names),
                     is_checkpoint ? "; 'gpux import' imports a Hugging Face folder" : "", stored_hint(folder, store)));
   }
   LocatedModel model = from_onnx_file(files.front(), std::nullopt);
@@ -120,13 +139,14 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
 
 LocatedModel from_store(const Reference& name, const Store& store, const std::optional<fs::path>& config) {
   StoredModel stored = find_stored(name, store);
+  if (!stored.pulled_from.empty()) require_trusted(read_trust_policy(store.root()), stored);
   const fs::path folder = store.materialize(stored);
   LocatedModel model;
   const bool has_project = stored.package.find(project_file_name) != nullptr;
   if (config) {
     model = located(read_project_file(*config), {});
   } else if (has_project) {
-    ProjectFile project = read_project_file(folder / project_file_name);
+    ProjectFile project = read_project_file(folder / project_file_name, author_of(stored.pulled_from));
     require_portable(project);
     model = located(std::move(project), {});
   }
@@ -135,6 +155,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   model.name = stored.package.name;
   model.version = stored.package.version;
   model.provider = stored.package.provider;
+  model.pulled_from = stored.pulled_from;
   model.stored = std::move(stored);
   return model;
 }

@@ -18,6 +18,7 @@ struct LocatedModel {
   std::string version;                   ///< "1.0.0" where nothing says one
   std::optional<ProjectFile> project;    ///< empty: the ONNX file alone
   std::optional<StoredModel> stored;     ///< where it came from the store
+  std::string pulled_from;               ///< where a model of a stranger came from; empty: it is the user's own
   std::string provider;                  ///< the request the package was built for; empty: none
   std::string note;                      ///< the implicit choice, for messages; may be empty
 };
@@ -29,8 +30,9 @@ struct LocatedModel {
 ///   file, or onnx/model.onnx.
 /// Anything else is a name in the store, NAME[:TAG], and only ever that model; or an id, as find_stored() has it.
 /// `config` names the gpux.yml to use instead: a path, or for a folder one inside it.
-/// Errors: not_found, which says what is there instead; usage for an address, for what can be neither a file nor a
-/// name, and for an id of several; invalid_config; storage.
+/// Errors: network, where trust.yml asks for a signature that was not seen; not_found, which says what is there
+/// instead; usage for an address, for what can be neither a file nor a name, and for an id of several; invalid_config;
+/// storage.
 LocatedModel locate(std::string_view argument, const Store& store,
                     const std::optional<std::filesystem::path>& config = std::nullopt);
 

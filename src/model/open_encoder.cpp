@@ -185,7 +185,8 @@ std::string batching_line(const embedding::Embedder& embedder) {
   if (embedder.encoder().batching() != embedding::Batching::throughput) return {};
   const embedding::TextBatching batching = embedder.batching(false);
   if (!batching.sharing.shared) return fmt::format("texts run one by one: {}", batching.sharing.reason);
-  return fmt::format("texts of similar lengths share runs of up to {} texts and {} tokens: {}",
+  return fmt::format("texts of {} share runs of up to {} texts and {} tokens: {}",
+                     embedder.encoder().filling_problem().empty() ? "similar lengths" : "one length",
                      batching.limits.max_rows, batching.limits.max_cost, batching.sharing.reason);
 }
 

@@ -8,7 +8,10 @@
 
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "importer/json_settings.h"
+#include "importer/module_list.h"
 #include "importer/sentence_model.h"
+#include "importer/transformer_settings.h"
 
 namespace gpux {
 namespace {
@@ -17,12 +20,12 @@ namespace fs = std::filesystem;
 
 // What tokenizers, pipelines and encoders read beside tokenizer.json.
 constexpr std::array<const char*, 9> settings_files{
+    "added_tokens.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "config.json",
     "modules.json",
-    "sentence_bert_config.json",
     "vocab.txt",
     "config_sentence_transformers.json",
     "preprocessor_config.json",
@@ -39,11 +42,18 @@ void append_file(std::string& out, const fs::path& file) {
   out += fmt::format("{}|{}\n", file.string(), stamp_of(file));
 }
 
-// Folders of sentence-transformers' modules: 1_Pooling, 2_Dense.
-bool is_module_folder(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
-  return digits != 0 && digits < name.size() && name[digits] == '_';
+// Of sentence-transformers' modules: 1_Pooling, 2_Dense.
+std::vector<fs::path> module_folders_of(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  try {
+    const JsonSettings modules(folder / "modules.json", JsonSettings::Json::value_t::array);
+    for (const importer::Module& module : importer::read_modules(modules)) {
+      if (!module.folder.empty()) folders.push_back(folder / module.folder);
+    }
+  } catch (const Error&) {
+    folders.clear();  // half written, perhaps; the load reports what is wrong
+  }
+  return folders;
 }
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
@@ -58,9 +68,8 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 
 void append_settings(std::string& out, const fs::path& folder) {
   for (const char* name : settings_files) append_file(out, folder / name);
-  for (const fs::path& module : entries_of(folder)) {
-    std::error_code error;
-    if (!is_module_folder(module) || !fs::is_directory(module, error)) continue;
+  for (const char* name : importer::transformer_settings_files) append_file(out, folder / name);
+  for (const fs::path& module : module_folders_of(folder)) {
     for (const fs::path& file : entries_of(module)) append_file(out, file);
   }
 }

@@ -58,6 +58,12 @@ bool ExternalFiles::is_inside(const fs::path& file) const {
   return !target.empty() && std::ranges::any_of(folders_, [&](const fs::path& f) { return has_prefix(target, f); });
 }
 
+bool ExternalFiles::is_inside_folder(std::string_view location) const {
+  if (!is_utf8(location) || location.find('\0') != std::string_view::npos) return false;
+  const fs::path relative{std::string(location)};
+  return !relative.is_absolute() && !leaves_folder(relative) && is_inside(folder_of(model_) / relative);
+}
+
 ExternalFile& ExternalFiles::file_at(std::string_view tensor, std::string_view location) {
   if (const auto known = index_.find(location); known != index_.end()) return files_[known->second];
   if (location.empty()) refuse(tensor, location, "which names no file");
@@ -67,7 +73,7 @@ ExternalFile& ExternalFiles::file_at(std::string_view tensor, std::string_view l
   const fs::path relative{std::string(location)};
   if (relative.is_absolute()) refuse(tensor, location, "an absolute path; only files beside the model are read");
   const fs::path file = folder_of(model_) / relative;
-  if (leaves_folder(relative) || !is_inside(file)) {
+  if (!is_inside_folder(location)) {
     refuse(tensor, location, "outside the model's folder; only files beside the model are read");
   }
   if (files_.size() == max_distinct_names)

@@ -21,6 +21,9 @@ class ExternalFiles {
   /// where the file is not in or below the model's folder.
   void add(std::string_view tensor, const ExternalLocation& location, std::uint64_t byte_size);
 
+  /// Whether the location, as a model writes it, is that of a file in or below the model's folder.
+  [[nodiscard]] bool is_inside_folder(std::string_view location) const;
+
   /// In the order in which they were first named. `present` says that a file is there and long enough.
   [[nodiscard]] std::vector<ExternalFile> files() const { return files_; }
 

@@ -14,7 +14,9 @@ namespace gpux::ort {
 class ComputeTurn {
  public:
   /// `runs`: 1 or more.
-  explicit ComputeTurn(std::size_t runs) : free_(runs) {}
+  explicit ComputeTurn(std::size_t runs) : runs_(runs), free_(runs) {}
+
+  [[nodiscard]] std::size_t runs() const noexcept { return runs_; }
 
   /// Waits for a turn. False: `is_stopped` was set and wake() called, and there is none to give back.
   [[nodiscard]] bool take(const std::atomic<bool>& is_stopped);
@@ -27,7 +29,7 @@ class ComputeTurn {
   std::condition_variable changed_;
   std::deque<std::uint64_t> waiting_;
   std::uint64_t last_ = 0;
-  std::size_t free_;
+  std::size_t runs_, free_;
 };
 
 }  // namespace gpux::ort

@@ -14,6 +14,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/folders.h"
+#include "base/json_problem.h"
 #include "base/log.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
@@ -90,7 +91,7 @@ InstalledProvider inspect(const std::string& name, const fs::path& folder, Compa
   } catch (const Error& error) {
     provider.damage = error.message();
   } catch (const Json::exception& exception) {
-    provider.damage = fmt::format("'{}' is not what gpux wrote: {}", manifest_name, exception.what());
+    provider.damage = fmt::format("'{}' is not what gpux wrote: {}", manifest_name, json_problem(exception));
   }
   // By its place, whatever its record says.
   provider.name = name;

@@ -246,7 +246,7 @@ Session Session::from_file(const std::filesystem::path& model, const SessionSett
   try {
     const Ort::SessionOptions options = to_ort(settings);
     (void)take_remarks();
-    return Session(std::make_shared<State>(Ort::Session(environment(), model.c_str(), options), settings));
+    return Session(State::create(settings, [&] { return Ort::Session(environment(), model.c_str(), options); }));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -260,7 +260,8 @@ Session Session::from_memory(std::span<const std::byte> model, const std::filesy
     if (!folder.empty()) {
       options.AddConfigEntry("session.model_external_initializers_file_folder_path", folder.c_str());
     }
-    return Session(std::make_shared<State>(Ort::Session(environment(), model.data(), model.size(), options), settings));
+    return Session(
+        State::create(settings, [&] { return Ort::Session(environment(), model.data(), model.size(), options); }));
   } catch (const Ort::Exception& exception) {
     throw translate(exception);
   }
@@ -275,10 +276,12 @@ const std::vector<std::string>& Session::output_names() const noexcept {
 }
 
 bool Session::can_place(std::size_t output) const noexcept {
-  if (state_->staging != nullptr) return false;
-  if (state_->has_providers && (output >= state_->outputs.places.size() || keeps_on_device(output))) return false;
-  return output < state_->output_names.size() &&
-         std::ranges::find(state_->input_names, state_->output_names[output]) == state_->input_names.end();
+  if (state_->staging != nullptr || output >= state_->output_names.size()) return false;
+  if (state_->has_providers) {
+    const auto& memories = state_->outputs.memories;
+    if (output >= memories.size() || !is_written_in_place(facts_of(memories[output]))) return false;
+  }
+  return std::ranges::find(state_->input_names, state_->output_names[output]) == state_->input_names.end();
 }
 
 NamedValues Session::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, RunHandle* handle,

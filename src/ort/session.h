@@ -62,6 +62,9 @@ struct SessionSettings {
                                                             ///< providers what they compiled; empty: nowhere
   std::vector<std::pair<std::string, std::string>> config;  ///< ONNX Runtime's session configuration entries
   std::vector<std::filesystem::path> custom_operator_libraries;
+  /// Files of the model that may be changed while the session lives: what ONNX Runtime has mapped of them is copied
+  /// once the session is made. Of files that are not listed, it reads what they hold then.
+  std::vector<std::filesystem::path> changing_files;
 };
 
 /// A provider could not be appended to the session's options.
@@ -116,8 +119,8 @@ class OtherShape : public Error {
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
-  /// Errors invalid_model, AppendError, usage (a library of custom operators that cannot be used), and what the
-  /// provider's creation says (internal).
+  /// Errors invalid_model, AppendError, usage (a library of custom operators that cannot be used), FileChanged
+  /// (storage), and what the provider's creation says (internal).
   static Session from_file(const std::filesystem::path& model, const SessionSettings& settings);
   /// The model in memory; external data is looked for in `folder`. The bytes may go when this returns.
   static Session from_memory(std::span<const std::byte> model, const std::filesystem::path& folder,
@@ -137,8 +140,8 @@ class Session {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 RunHandle* handle = nullptr, std::span<const std::optional<Tensor>> places = {}) const;
 
-  /// Whether the output, an index into output_names(), is made in memory of the host, of which ONNX Runtime compares
-  /// the shape, and is no input.
+  /// Whether the output, an index into output_names(), is no input, and is_written_in_place() of the memory that the
+  /// session makes it in.
   [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
   /// Runs the model and writes the outputs `in_place`, tensors by name, into their memory, which may be that of an
@@ -154,6 +157,10 @@ class Session {
   [[nodiscard]] bool keeps_on_device() const noexcept;
   /// The same of one output, an index into output_names().
   [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept;
+
+  /// Whether any input or output is in device memory that only runs copy to and from: that of a provider that is no
+  /// plugin.
+  [[nodiscard]] bool uses_other_device() const noexcept;
 
   /// A copy of the tensor where the session takes that input from; the tensor itself where that is the host.
   /// Errors invalid_input: no input of that name, strings for a device; resource_exhausted, provider_unavailable.

@@ -1,13 +1,18 @@
 #include "ort/session_state.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/changing_files.h"
 #include "base/log.h"
 #include "ort/session.h"
 
@@ -15,9 +20,9 @@
 namespace gpux::ort {
 
 MemoryFacts facts_of(const Ort::ConstMemoryInfo& memory) {
-  const bool is_host = memory.GetDeviceType() == OrtMemoryInfoDeviceType_CPU ||
-                       memory.GetDeviceMemoryType() == OrtDeviceMemoryType_HOST_ACCESSIBLE;
-  return {.is_host = is_host,
+  const bool is_pinned = memory.GetDeviceMemoryType() == OrtDeviceMemoryType_HOST_ACCESSIBLE;
+  return {.is_host = is_pinned || memory.GetDeviceType() == OrtMemoryInfoDeviceType_CPU,
+          .is_pinned = is_pinned,
           .device_type = memory.GetDeviceType(),
           .vendor = memory.GetVendorId(),
           .device = memory.GetDeviceId()};
@@ -103,6 +108,26 @@ bool has_own_memory(const ProviderAppend& provider) {
   SessionSettings settings;
   settings.providers.push_back(provider);
   return std::ranges::any_of(plugin_memories(settings), [](const MemoryFacts& memory) { return !memory.is_host; });
+}
+
+std::shared_mutex& Session::State::mapping_mutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+std::shared_ptr<Session::State> Session::State::create(const SessionSettings& settings,
+                                                       const std::function<Ort::Session()>& make) {
+  const ChangingFiles files(settings.changing_files);
+  std::shared_ptr<State> state;
+  {
+    const std::shared_lock mapping(mapping_mutex());
+    state = std::make_shared<State>(make(), settings);
+  }
+  if (!files.empty()) {
+    const std::unique_lock alone(mapping_mutex());
+    files.detach();
+  }
+  return state;
 }
 
 void Session::State::find_places(const SessionSettings& settings) {
@@ -196,6 +221,12 @@ bool Session::keeps_on_device() const noexcept {
 
 bool Session::keeps_on_device(std::size_t output) const noexcept {
   return state_->outputs.of(output) == Place::device;
+}
+
+bool Session::uses_other_device() const noexcept {
+  return std::ranges::any_of(std::array{&state_->inputs, &state_->outputs}, [](const ValuePlaces* values) {
+    return std::ranges::find(values->places, Place::other_device) != values->places.end();
+  });
 }
 
 TransferCounts Session::transfers() const noexcept {

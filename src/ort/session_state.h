@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,6 +50,7 @@ struct ValuePlaces {
 };
 
 struct Session::State {
+  std::shared_lock<std::shared_mutex> unmapping{mapping_mutex(), std::defer_lock};  // while the session ends
   Ort::Session session;
   bool has_plugins = false;
   bool has_providers = false;  // other than the CPU's
@@ -72,6 +75,18 @@ struct Session::State {
         log{take_logged_error(), take_remarks()} {
     if (!settings.providers.empty()) find_places(settings);
   }
+
+  ~State() { unmapping.lock(); }
+
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  /// Sessions map files when they are made, and unmap them until they end: shared by those, held alone while mappings
+  /// are copied.
+  static std::shared_mutex& mapping_mutex();
+
+  /// `make`: makes the session. Afterwards it reads nothing of SessionSettings::changing_files any more.
+  static std::shared_ptr<State> create(const SessionSettings& settings, const std::function<Ort::Session()>& make);
 
   /// Where the session has its inputs and outputs, and whether they are staged.
   void find_places(const SessionSettings& settings);

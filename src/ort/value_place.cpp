@@ -9,4 +9,8 @@ Place place_of(const MemoryFacts& memory, std::span<const MemoryFacts> plugin_de
   return std::ranges::find(plugin_devices, memory) != plugin_devices.end() ? Place::device : Place::other_device;
 }
 
+bool is_written_in_place(const MemoryFacts& memory) noexcept {
+  return memory.is_host && !memory.is_pinned;
+}
+
 }  // namespace gpux::ort

@@ -14,7 +14,8 @@ enum class Place : std::uint8_t {
 
 /// A memory as ONNX Runtime describes it.
 struct MemoryFacts {
-  bool is_host = true;  ///< the processor reads and writes it: memory of the host, also pinned for a device
+  bool is_host = true;     ///< the processor reads and writes it: memory of the host, also pinned for a device
+  bool is_pinned = false;  ///< made by the driver of a device, for copies to and from it
   int device_type = 0;
   std::uint32_t vendor = 0;
   int device = 0;
@@ -24,5 +25,11 @@ struct MemoryFacts {
 
 /// `plugin_devices`: the memories of the plugin devices that the session was made with. Pure.
 Place place_of(const MemoryFacts& memory, std::span<const MemoryFacts> plugin_devices) noexcept;
+
+/// Whether ONNX Runtime lets nodes write an output right to memory that the caller gives, and compares its shape with
+/// that of the memory: where the session makes the output in memory that it would allocate itself for the host. From
+/// everywhere else it copies the output there when the run is over, whatever the two shapes are: of a smaller output
+/// the rest of the memory keeps what was in it, and a larger one is written past its end. Pure.
+bool is_written_in_place(const MemoryFacts& memory) noexcept;
 
 }  // namespace gpux::ort

@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/spelling.h"
+#include "embedding/open_tokenizer.h"
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
 #include "tensor/convert.h"
@@ -114,8 +115,8 @@ void check_count(const std::string& name, std::size_t met, std::size_t expected)
 
 Pipeline::Pipeline(TextSettings settings, const Signature& model)
     : settings_(std::move(settings)),
-      tokenizer_(text::Tokenizer::from_file(settings_.tokenizer_file)),
-      inputs_(model, settings_.first_position),
+      tokenizer_(embedding::open_tokenizer(settings_.tokenizer_file)),
+      inputs_(model, settings_.first_position, 0, settings_.has_token_types),
       continues_with_mark_(tokenizer_.id("##s").has_value()),
       model_outputs_(model.outputs) {
   switch (settings_.task) {
@@ -289,7 +290,8 @@ TextRows Pipeline::rows(const NamedValues& given, const PrepareOptions& options)
                             rows.others.front().first, rows.count));
   }
   if (rows.one_for_all && rows.count > 1) {
-    if (!settings_.pair_template) rows.first = tokenizer_.encode_first(rows.text(0), encode_options(options));
+    if (!settings_.pair_template)
+      rows.first = tokenizer_.encode_first(settings_.prompt + rows.text(0), encode_options(options));
   }
   return rows;
 }
@@ -388,7 +390,9 @@ std::vector<std::uint32_t> Pipeline::templated_row(const TextRows& rows, std::si
 
 text::Encoding Pipeline::encode_row(const TextRows& rows, std::size_t row) const {
   const text::EncodeOptions options = encode_options(rows.options);
-  const std::string& text = rows.text(row);
+  std::string_view text = rows.text(row);
+  std::string with_prompt;
+  if (!settings_.prompt.empty()) text = with_prompt = settings_.prompt + rows.text(row);
   const std::string* pair = rows.pair(row);
   const auto encode = [&](const text::EncodeOptions& how) {
     if (pair == nullptr) return tokenizer_.encode(text, how);
@@ -540,6 +544,22 @@ Tensor Pipeline::entities(const Prepared& prepared, std::span<const NamedValues>
   return strings_of(std::move(texts));
 }
 
+namespace {
+
+float score_of(float logit, PairActivation activation) {
+  switch (activation) {
+    case PairActivation::identity:
+      return logit;
+    case PairActivation::tanh:
+      return std::tanh(logit);
+    case PairActivation::sigmoid:
+      break;
+  }
+  return 1 / (1 + std::exp(-logit));
+}
+
+}  // namespace
+
 NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValues> results,
                              std::span<const std::string> names) const {
   std::vector<std::string> wanted(names.begin(), names.end());
@@ -562,8 +582,7 @@ NamedValues Pipeline::finish(const Prepared& prepared, std::span<const NamedValu
       for (const NamedValues& result : results) {
         const std::vector<float> logits = floats_of(result, logits_, 2);
         check_count(logits_, logits.size(), 1);
-        const bool is_raw = settings_.ranking == Activation::none;
-        scores.push_back(is_raw ? logits.front() : 1 / (1 + std::exp(-logits.front())));
+        scores.push_back(score_of(logits.front(), settings_.ranking));
       }
       const Shape shape{static_cast<std::int64_t>(scores.size())};
       outputs.emplace_back(name, Tensor::of<float>(shape, scores));

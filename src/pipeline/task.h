@@ -19,6 +19,9 @@ inline constexpr std::array<std::pair<Task, std::string_view>, 5> task_names{{
     {Task::question_answering, "question-answering"},
 }};
 
+/// What text ranking makes a score of a logit with, by the names that torch.nn has.
+enum class PairActivation : std::uint8_t { identity, sigmoid, tanh };
+
 /// How the tokens of a word, and the words of a name, become one entity; as Hugging Face's aggregation_strategy.
 enum class Aggregation : std::uint8_t { none, simple, first, average, max };
 

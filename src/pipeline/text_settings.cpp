@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 // Of a question and a part of its context, as transformers has it.
 constexpr std::size_t window_tokens = 384;
+constexpr std::size_t limit_filled_tokens = std::size_t{1} << 17;  // 1 MiB of ids for each text, however short
 
 std::size_t label_count(const JsonSettings& config, const std::vector<std::string>& labels) {
   // transformers writes two labels where nothing is said, and num_labels where there is one.
@@ -42,7 +43,7 @@ Activation activation_in(const JsonSettings& config, const std::vector<std::stri
 }
 
 // As sentence-transformers' CrossEncoder decides, which writes it into config.json.
-Activation ranking_in(const JsonSettings& config, const JsonSettings& cross_encoder) {
+PairActivation ranking_in(const JsonSettings& config, const JsonSettings& cross_encoder) {
   std::string name = config.text("sbert_ce_default_activation_function");
   const char* key = "sbert_ce_default_activation_function";
   if (const auto* own = config.find("sentence_transformers"); own != nullptr && own->is_object()) {
@@ -58,9 +59,27 @@ Activation ranking_in(const JsonSettings& config, const JsonSettings& cross_enco
     key = "activation_fn";
   }
   const std::string last = name.substr(name.rfind('.') + 1);
-  if (last.empty() || last == "Sigmoid") return Activation::sigmoid;
-  if (last == "Identity") return Activation::none;
-  (says_more ? cross_encoder : config).refuse_value(key, name, "Sigmoid, Identity of torch.nn");
+  if (last.empty() || last == "Sigmoid") return PairActivation::sigmoid;
+  if (last == "Identity") return PairActivation::identity;
+  if (last == "Tanh") return PairActivation::tanh;
+  (says_more ? cross_encoder : config).refuse_value(key, name, "Sigmoid, Identity, Tanh of torch.nn");
+}
+
+void read_task(const fs::path& folder, TextSettings& settings) {
+  const JsonSettings config(folder / "config.json");
+  settings.labels = importer::class_labels_in(config);
+  settings.task = task_in(config, settings.labels);
+  settings.activation = activation_in(config, settings.labels);
+  if (std::optional<importer::PairScore> score = importer::read_pair_score(folder)) {
+    settings.task = Task::text_ranking;
+    settings.labels.clear();
+    settings.pair_template = std::move(score->pair_template);
+  }
+  const bool is_cross_encoder = settings.task == Task::text_ranking || settings.task == Task::text_classification;
+  if (is_cross_encoder && !settings.pair_template) settings.prompt = importer::default_prompt_in(folder);
+  if (settings.task == Task::text_ranking) {
+    settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
+  }
 }
 
 bool takes_tokens(const Signature& signature) {
@@ -157,6 +176,12 @@ Signature declarable(const Signature& model, const ProjectFile& project) {
   return signature;
 }
 
+Task require_text_settings(const fs::path& folder) {
+  TextSettings settings;
+  read_task(folder, settings);
+  return settings.task;
+}
+
 std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature) {
   const std::optional<fs::path> declared = project == nullptr ? std::nullopt : project->text.tokenizer;
@@ -190,24 +215,18 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
+  settings.has_token_types = limits.has_token_types;
   settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);
     settings.fills_up = true;
   }
-  const JsonSettings config(folder / "config.json");
-  settings.labels = importer::class_labels_in(config);
-  settings.task = task_in(config, settings.labels);
-  settings.activation = activation_in(config, settings.labels);
-  if (std::optional<importer::PairScore> score = importer::read_pair_score(folder)) {
-    settings.task = Task::text_ranking;
-    settings.labels.clear();
-    settings.pair_template = std::move(score->pair_template);
-  }
-  if (settings.task == Task::text_ranking) {
-    settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
-  }
+  read_task(folder, settings);
   if (project != nullptr) apply(*project, settings);
+  if (settings.fills_up && settings.max_tokens > limit_filled_tokens) {
+    throw Error(ErrorCode::invalid_model, fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}",
+                                                      onnx_file.string(), settings.max_tokens, limit_filled_tokens));
+  }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {
     settings.max_tokens = settings.max_tokens == 0 ? window_tokens : std::min(settings.max_tokens, window_tokens);

@@ -26,21 +26,28 @@ struct TextSettings {
   bool fills_up = false;  ///< shorter ones are filled up to max_tokens with padding_token
   std::uint32_t padding_token = 0;
   std::int64_t first_position = 0;  ///< position id of the first token
+  bool has_token_types = true;      ///< false: token_type_ids are 0, also those of the second of a pair
+  std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
-  std::vector<std::string> labels;              ///< of the logits' last dimension
-  Activation activation = Activation::softmax;  ///< what makes scores of logits
-  Activation ranking = Activation::sigmoid;     ///< text ranking: what makes `scores` of logits; none or sigmoid
+  std::vector<std::string> labels;                      ///< of the logits' last dimension
+  Activation activation = Activation::softmax;          ///< what makes scores of logits
+  PairActivation ranking = PairActivation::sigmoid;     ///< text ranking: what makes `scores` of logits
   std::optional<importer::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does
   Aggregation aggregation = Aggregation::simple;        ///< token classification
   std::size_t max_answer_tokens = 15;                   ///< question answering
 };
 
 /// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,
-/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type). `project` may
-/// be null. Empty where the model takes no tokens, or there is no tokenizer beside it and none is named.
-/// Errors not_found, invalid_model with the file's name; invalid_config with gpux.yml's place.
+/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type),
+/// config_sentence_transformers.json (activation_fn, default_prompt_name). `project` may be null. Empty where the model
+/// takes no tokens, or there is no tokenizer beside it and none is named. Errors not_found, invalid_model with the
+/// file's name; invalid_config with gpux.yml's place.
 std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature);
+
+/// Refuses what read_text_settings() would refuse because of the files in the folder, whatever inputs its model has,
+/// and gives the task. Errors invalid_model with the file's name.
+Task require_text_settings(const std::filesystem::path& folder);
 
 /// What gpux.yml may declare of a model: where the model takes tokens, also the texts that they are made of, and what
 /// tasks answer.

@@ -16,6 +16,7 @@
 #include "gpux/error.h"
 #include "project/declared_type.h"
 #include "project/image_settings.h"
+#include "project/package_keys.h"
 #include "project/project_check.h"
 #include "project/project_schema.h"
 #include "project/variables.h"
@@ -383,11 +384,15 @@ class Binder {
 
 }  // namespace
 
-std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
+namespace {
+
+template <typename Expand>
+std::shared_ptr<const TreeNode> parse_with(std::string_view text, const std::string& name, ProblemList& problems,
+                                           const Expand& expand) {
   std::size_t expanded_bytes = 0;
   return yaml::parse(text, name, [&](const std::string& scalar, yaml::Position position) {
     std::vector<std::string> wrong;
-    std::string expanded = expand_variables(scalar, wrong);
+    std::string expanded = expand(scalar, wrong);
     for (const std::string& message : wrong) problems.add(position, message);
     expanded_bytes += expanded.size();
     if (expanded_bytes > limit_expanded_bytes) {
@@ -396,6 +401,24 @@ std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std:
     }
     return expanded;
   });
+}
+
+// A file that describes, and decides nothing.
+std::shared_ptr<const TreeNode> parse_of_stranger(std::string_view text, const std::string& name, ProblemList& problems,
+                                                  std::vector<std::string>& ignored) {
+  std::vector<std::string> unread;
+  const auto root = parse_with(text, name, problems, [&](const std::string& scalar, std::vector<std::string>& wrong) {
+    return expand_without_environment(scalar, wrong, unread);
+  });
+  auto kept = without_decisions(root, project_schema(), ignored);
+  for (const std::string& variable : unread) ignored.push_back(fmt::format("${{{}}}", variable));
+  return kept;
+}
+
+}  // namespace
+
+std::shared_ptr<const TreeNode> parse_expanded(std::string_view text, const std::string& name, ProblemList& problems) {
+  return parse_with(text, name, problems, expand_variables);
 }
 
 ServingSettings read_serving(const TreeNode& node) {
@@ -450,20 +473,35 @@ std::string ProjectFile::where(yaml::Position position) const {
   return fmt::format("{}:{}:{}", file.string(), position.line, position.column);
 }
 
-ProjectFile read_project_file(const std::filesystem::path& file) {
-  return parse_project_file(read_file(file, limit_file_bytes), file);
+ProjectFile read_project_file(const std::filesystem::path& file, Author author) {
+  return parse_project_file(read_file(file, limit_file_bytes), file, author);
 }
 
-ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file) {
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file, Author author) {
   ProjectFile project;
   project.file = file;
   ProblemList problems(file.string());
-  const std::shared_ptr<const TreeNode> root = parse_expanded(text, file.string(), problems);
+  const std::shared_ptr<const TreeNode> root = author == Author::user
+                                                   ? parse_expanded(text, file.string(), problems)
+                                                   : parse_of_stranger(text, file.string(), problems, project.ignored);
   check_against_schema(*root, project_schema(), problems, project.positions);
   problems.throw_if_any();
   Binder(*root, project, problems).bind();
   problems.throw_if_any();
   return project;
+}
+
+std::string ignored_line(const ProjectFile& project, std::string_view model) {
+  if (project.ignored.empty()) return {};
+  constexpr std::size_t limit_shown = 10;
+  std::vector<std::string> shown = project.ignored;
+  shown.resize(std::min(shown.size(), limit_shown));
+  const std::size_t more = project.ignored.size() - shown.size();
+  return fmt::format(
+      "{}: its gpux.yml was written elsewhere, and is not to decide: {}{} {} ignored; flags or a gpux.yml "
+      "of your own (--config) set them",
+      in_quotes(model), join(shown), more == 0 ? "" : fmt::format(" and {} more", more),
+      project.ignored.size() == 1 ? "is" : "are");
 }
 
 void require_portable(const ProjectFile& project) {

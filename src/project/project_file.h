@@ -104,7 +104,18 @@ struct ServingSettings {
 /// Takes them off a map that agrees with the schema.
 ServingSettings read_serving(const yaml::TreeNode& node);
 
-/// A gpux.yml, checked. Texts have their variables expanded.
+/// Who wrote a gpux.yml.
+enum class Author : std::uint8_t {
+  user,
+  stranger,  ///< of a package that was pulled or loaded, or of a repository that is being pulled
+};
+
+/// `source`: where it was pulled from; empty: it was not.
+inline Author author_of(std::string_view source) noexcept {
+  return source.empty() ? Author::user : Author::stranger;
+}
+
+/// A gpux.yml, checked. Texts of the user have their variables expanded.
 struct ProjectFile {
   std::filesystem::path file;  ///< as it was given
   std::string name;
@@ -122,6 +133,9 @@ struct ProjectFile {
   DeclaredText text;
   std::optional<ZeroShotSettings> zero_shot;
   std::vector<std::pair<std::string, std::string>> metadata;
+
+  /// Of a stranger's file: what it says and does not decide, "serving.host", "${HOME}".
+  std::vector<std::string> ignored;
 
   std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
 
@@ -142,12 +156,16 @@ struct ProjectFile {
   [[nodiscard]] std::string where(yaml::Position position) const;
 };
 
-/// Reads gpux.yml. Errors not_found, storage, and invalid_config that lists all that is wrong in one line,
+/// Reads gpux.yml. One of a stranger gets no environment variable, and keys that it may not decide (InPackage) count as
+/// not given. Errors not_found, storage, and invalid_config that lists all that is wrong in one line,
 /// "FILE:LINE:COLUMN: what; FILE:LINE:COLUMN: what".
-ProjectFile read_project_file(const std::filesystem::path& file);
+ProjectFile read_project_file(const std::filesystem::path& file, Author author = Author::user);
 
 /// The same for a text that is already there; paths in it are relative to the folder of `file`.
-ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file);
+ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file, Author author = Author::user);
+
+/// A line about what was ignored in the file of `model`; empty: nothing was.
+std::string ignored_line(const ProjectFile& project, std::string_view model);
 
 /// Error invalid_config where the file names code or places of this machine that a package may not bring along:
 /// plugin libraries, and profiles outside gpux's home.

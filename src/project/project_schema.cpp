@@ -15,6 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using enum KeyKind;
+using enum InPackage;
 
 constexpr std::int64_t no_minimum = 0;
 constexpr std::span<const SchemaKey> no_keys;
@@ -28,76 +29,85 @@ constexpr std::array<std::string_view, 7> precisions{"fp32", "tf32", "fp16", "bf
 constexpr std::array<std::string_view, 5> optimization_levels{"disabled", "basic", "extended", "layout", "all"};
 
 constexpr std::array<SchemaKey, 5> model_keys{{
-    {"source", text, "The ONNX file, relative to this file's folder.", true},
-    {"image_tower", text,
+    {"source", text, describes, "The ONNX file, relative to this file's folder.", true},
+    {"image_tower", text, describes,
      "The ONNX file that makes vectors of images, inside this file's folder; source makes those of texts."},
-    {"format", choice, "The model file's format.", false, no_keys, formats},
-    {"version", text, "The model's own version, for people."},
-    {"files", text_list, "Further files that a package of the model keeps, inside this file's folder."},
+    {"format", choice, describes, "The model file's format.", false, no_keys, formats},
+    {"version", text, describes, "The model's own version, for people."},
+    {"files", text_list, describes, "Further files that a package of the model keeps, inside this file's folder."},
 }};
 
 constexpr std::array<SchemaKey, 6> input_keys{{
-    {"name", text, "The input's name in the model.", true},
-    {"type", value_type, "Its element type, by ONNX's names.", true},
-    {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
-    {"required", boolean, "Whether callers must pass it."},
-    {"description", text, "For people."},
-    {"max_length", integer, "", false, no_keys, no_choices, no_minimum, max_length_moved},
+    {"name", text, describes, "The input's name in the model.", true},
+    {"type", value_type, describes, "Its element type, by ONNX's names.", true},
+    {"shape", shape, describes, "Its dimensions: sizes, names, null or -1 where any size will do."},
+    {"required", boolean, describes, "Whether callers must pass it."},
+    {"description", text, describes, "For people."},
+    {"max_length", integer, describes, "", false, no_keys, no_choices, no_minimum, max_length_moved},
 }};
 
 constexpr std::array<SchemaKey, 7> output_keys{{
-    {"name", text, "The output's name in the model.", true},
-    {"type", value_type, "Its element type, by ONNX's names.", true},
-    {"shape", shape, "Its dimensions: sizes, names, null or -1 where any size will do."},
-    {"description", text, "For people."},
-    {"labels", text_list, "Names of the positions of the last dimension; answers then carry labels with scores."},
-    {"activation", choice, "What turns raw values into the labels' scores.", false, no_keys, activations},
-    {"top_k", integer, "The maximum number of labels, best first; default: all.", false, no_keys, no_choices, 1},
+    {"name", text, describes, "The output's name in the model.", true},
+    {"type", value_type, describes, "Its element type, by ONNX's names.", true},
+    {"shape", shape, describes, "Its dimensions: sizes, names, null or -1 where any size will do."},
+    {"description", text, describes, "For people."},
+    {"labels", text_list, describes,
+     "Names of the positions of the last dimension; answers then carry labels with scores."},
+    {"activation", choice, describes, "What turns raw values into the labels' scores.", false, no_keys, activations},
+    {"top_k", integer, describes, "The maximum number of labels, best first; default: all.", false, no_keys, no_choices,
+     1},
 }};
 
 constexpr std::array<SchemaKey, 3> gpu_keys{{
-    {"backend", text, "A provider, an alias, gpu, npu, auto or fastest."},
-    {"memory", memory_size, "The maximum device memory of the model."},
-    {"device", integer, "Which of the provider's devices, counted from 0."},
+    {"backend", text, describes, "A provider, an alias, gpu, npu, auto or fastest."},
+    {"memory", memory_size, decides, "The maximum device memory of the model."},
+    {"device", integer, decides, "Which of the provider's devices, counted from 0."},
 }};
 
 constexpr std::array<SchemaKey, 2> thread_keys{{
-    {"intra", integer, "Threads inside an operator.", false, no_keys, no_choices, 1},
-    {"inter", integer, "Operators run side by side.", false, no_keys, no_choices, 1},
+    {"intra", integer, decides, "Threads inside an operator.", false, no_keys, no_choices, 1},
+    {"inter", integer, decides, "Operators run side by side.", false, no_keys, no_choices, 1},
 }};
 
 constexpr std::array<SchemaKey, 3> provider_keys{{
-    {"name", text, "The provider's name.", true},
-    {"options", text_map, "Its options."},
-    {"library", text, "The plugin library that brings it, relative to this file's folder."},
+    {"name", text, describes, "The provider's name.", true},
+    {"options", text_map, decides, "Its options."},
+    {"library", text, not_portable, "The plugin library that brings it, relative to this file's folder."},
 }};
 
 constexpr std::array<std::string_view, 2> isolations{"thread", "process"};
 constexpr SchemaKey isolation_key{
-    "isolation", choice,  "Where models run: thread, in the process of gpux, or process, in a worker process.",
-    false,       no_keys, isolations};
+    .name = "isolation",
+    .kind = choice,
+    .in_package = restricts,
+    .description = "Where models run: thread, in the process of gpux, or process, in a worker process.",
+    .choices = isolations,
+    .strictest = "process"};
 
 constexpr std::array<SchemaKey, 13> runtime_keys{{
-    {"gpu", object, "The device to run on.", false, gpu_keys},
-    {"providers", provider_list, "The providers to try, in order, with their options.", false, provider_keys},
-    {"provider_libraries", path_map, "Plugin libraries by the name to register them under."},
-    {"custom_ops", text_list, "Libraries of custom operators, relative to this file's folder; not in a package."},
-    {"strict", strictness, "Refuse to fall back; 'nodes': not for a single node."},
-    {"timeout", duration, "The maximum time of a run."},
-    {"threads", object, "Threads; default: as many as the process may use.", false, thread_keys},
-    {"precision", choice, "The variant of the package that runs, or the precision that the provider uses.", false,
-     no_keys, precisions},
-    {"optimization_level", choice, "How far the graph is optimized.", false, no_keys, optimization_levels},
-    {"profile", text, "Where the runtime's profile is written, relative to this file's folder."},
-    {"enable_profiling", boolean, "Write a profile into gpux's home folder."},
-    {"batch_size", integer, "The maximum rows of a list that share a run.", false, no_keys, no_choices, 1},
+    {"gpu", object, describes, "The device to run on.", false, gpu_keys},
+    {"providers", provider_list, describes, "The providers to try, in order, with their options.", false,
+     provider_keys},
+    {"provider_libraries", path_map, not_portable, "Plugin libraries by the name to register them under."},
+    {"custom_ops", text_list, not_portable,
+     "Libraries of custom operators, relative to this file's folder; not in a package."},
+    {"strict", strictness, describes, "Refuse to fall back; 'nodes': not for a single node."},
+    {"timeout", duration, describes, "The maximum time of a run."},
+    {"threads", object, describes, "Threads; default: as many as the process may use.", false, thread_keys},
+    {"precision", choice, describes, "The variant of the package that runs, or the precision that the provider uses.",
+     false, no_keys, precisions},
+    {"optimization_level", choice, describes, "How far the graph is optimized.", false, no_keys, optimization_levels},
+    {"profile", text, not_portable, "Where the runtime's profile is written, relative to this file's folder."},
+    {"enable_profiling", boolean, decides, "Write a profile into gpux's home folder."},
+    {"batch_size", integer, describes, "The maximum rows of a list that share a run.", false, no_keys, no_choices, 1},
     isolation_key,
 }};
 
-constexpr SchemaKey batch_size_key{"batch_size", integer, "The maximum rows that share a run.", false, no_keys,
-                                   no_choices,   1};
+constexpr SchemaKey batch_size_key{"batch_size", integer, describes,  "The maximum rows that share a run.",
+                                   false,        no_keys, no_choices, 1};
 constexpr SchemaKey batch_cost_key{"max_batch_cost",
                                    integer,
+                                   describes,
                                    "The most elements that a shared run's largest input may have, padding counted.",
                                    false,
                                    no_keys,
@@ -105,30 +115,39 @@ constexpr SchemaKey batch_cost_key{"max_batch_cost",
                                    1,
                                    "",
                                    std::int64_t{1} << 40};
-constexpr SchemaKey batch_axis_key{"batch_axis", batch_axis,
-                                   "The axis of the model's inputs and outputs that is the batch: 0, so that requests "
-                                   "share runs, or none, so that each runs alone; found out by a trial without it."};
+constexpr SchemaKey batch_axis_key{
+    .name = "batch_axis",
+    .kind = batch_axis,
+    .in_package = restricts,
+    .description =
+        "The axis of the model's inputs and outputs that is the batch: 0, so that requests share runs, or none, "
+        "so that each runs alone; found out by a trial without it.",
+    .strictest = "none"};
 constexpr std::array<std::string_view, 2> batchings{{"exact", "throughput"}};
-constexpr SchemaKey batching_key{"batching",
-                                 choice,
-                                 "Texts share a run where each vector stays bit-identical, or wherever that is "
-                                 "quicker; without it, the latter on GPUs and NPUs.",
-                                 false,
-                                 no_keys,
-                                 batchings};
+constexpr SchemaKey batching_key{
+    .name = "batching",
+    .kind = choice,
+    .in_package = restricts,
+    .description =
+        "Texts share a run where each vector stays bit-identical, or wherever that is quicker; without it, the "
+        "latter on GPUs and NPUs.",
+    .choices = batchings,
+    .strictest = "exact"};
 constexpr SchemaKey padding_key{
-    "padding", number_map,
+    "padding", number_map, decides,
     "Inputs whose free sizes beyond the first may differ in a run, and what fills up the shorter ones."};
-constexpr SchemaKey delay_key{"max_queue_delay", duration, "How long the server waits to fill a batch."};
-constexpr SchemaKey queue_key{"max_queue", integer, "Requests that may wait.", false, no_keys, no_choices, 1};
-constexpr SchemaKey request_timeout_key{"timeout", duration, "The maximum time of a request, from its arrival."};
-constexpr SchemaKey workers_key{"workers", worker_count,
+constexpr SchemaKey delay_key{"max_queue_delay", duration, decides, "How long the server waits to fill a batch."};
+constexpr SchemaKey queue_key{"max_queue", integer, decides, "Requests that may wait.", false, no_keys, no_choices, 1};
+constexpr SchemaKey request_timeout_key{"timeout", duration, describes,
+                                        "The maximum time of a request, from its arrival."};
+constexpr SchemaKey workers_key{"workers", worker_count, decides,
                                 "Runs side by side: a number, auto (measured), devices (one a device), devices:N (N on "
                                 "these), or cores:N (N that share the processors)."};
-constexpr SchemaKey max_workers_key{"max_workers", integer, "The maximum for auto and devices.", false, no_keys,
-                                    no_choices,    1};
+constexpr SchemaKey max_workers_key{"max_workers", integer, decides,    "The maximum for auto and devices.",
+                                    false,         no_keys, no_choices, 1};
 constexpr SchemaKey max_sequences_key{"max_sequences",
                                       integer,
+                                      decides,
                                       "Texts that the model generates at the same time.",
                                       false,
                                       no_keys,
@@ -137,13 +156,16 @@ constexpr SchemaKey max_sequences_key{"max_sequences",
                                       "",
                                       256};
 constexpr SchemaKey context_length_key{
-    "context_length", integer, "The maximum tokens of a text with its prompt.", false, no_keys, no_choices, 2};
-constexpr SchemaKey cache_memory_key{"cache_memory", memory_size, "The memory for keys and values of generated texts."};
-constexpr SchemaKey warm_up_key{"warm_up", size_maps, "Sizes of free dimensions to run once before the first request."};
+    "context_length", integer,    describes, "The maximum tokens of a text with its prompt.", false,
+    no_keys,          no_choices, 2};
+constexpr SchemaKey cache_memory_key{"cache_memory", memory_size, decides,
+                                     "The memory for keys and values of generated texts."};
+constexpr SchemaKey warm_up_key{"warm_up", size_maps, decides,
+                                "Sizes of free dimensions to run once before the first request."};
 
 constexpr std::array<SchemaKey, 16> serving_keys{{
-    {"host", text, "The address to listen on."},
-    {"port", integer, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
+    {"host", text, decides, "The address to listen on."},
+    {"port", integer, decides, "The port to listen on.", false, no_keys, no_choices, no_minimum, "", 65535},
     batch_size_key,
     batch_cost_key,
     batch_axis_key,
@@ -161,14 +183,14 @@ constexpr std::array<SchemaKey, 16> serving_keys{{
 }};
 
 constexpr std::array<SchemaKey, 22> served_model_keys{{
-    {"name", text, "The name it is served by.", true},
-    {"model", text, "A name of the store, a file or a folder; relative to this file's folder.", true},
-    {"version", text, "The version it is served as."},
-    {"config", text, "Another gpux.yml, relative to this file's folder."},
-    {"provider", text, "A provider, an alias, a kind, a list, auto or fastest."},
-    {"strict", strictness, "Refuse to fall back."},
+    {"name", text, of_the_user, "The name it is served by.", true},
+    {"model", text, of_the_user, "A name of the store, a file or a folder; relative to this file's folder.", true},
+    {"version", text, of_the_user, "The version it is served as."},
+    {"config", text, of_the_user, "Another gpux.yml, relative to this file's folder."},
+    {"provider", text, of_the_user, "A provider, an alias, a kind, a list, auto or fastest."},
+    {"strict", strictness, of_the_user, "Refuse to fall back."},
     isolation_key,
-    {"pinned", boolean, "Never unload it to make room."},
+    {"pinned", boolean, of_the_user, "Never unload it to make room."},
     batch_size_key,
     batch_cost_key,
     batch_axis_key,
@@ -194,51 +216,56 @@ constexpr std::array<std::string_view, 12> image_types{"float32", "float16", "bf
                                                        "uint16",  "int16",   "uint32",   "int32",   "uint64", "int64"};
 
 constexpr std::array<SchemaKey, 4> resize_keys{{
-    {"size", image_size, "[height, width], or one size: the shorter side's.", true},
-    {"mode", choice, "The interpolation, as in torchvision, with antialiasing.", false, no_keys, interpolations},
-    {"fit", choice, "How an image of another aspect ratio is resized.", false, no_keys, fits},
-    {"fill", numbers, "Levels around a letterbox; default: 114."},
+    {"size", image_size, describes, "[height, width], or one size: the shorter side's.", true},
+    {"mode", choice, describes, "The interpolation, as in torchvision, with antialiasing.", false, no_keys,
+     interpolations},
+    {"fit", choice, describes, "How an image of another aspect ratio is resized.", false, no_keys, fits},
+    {"fill", numbers, describes, "Levels around a letterbox; default: 114."},
 }};
 
 constexpr std::array<SchemaKey, 4> normalize_keys{{
-    {"preset", choice, "A mean and std by name.", false, no_keys, normalizations},
-    {"scale", ratio, "What levels of 0 to 255 are multiplied by first; 1/255 without it, 1 for whole-number types."},
-    {"mean", numbers, "Then subtracted: one for each channel, or one for all."},
-    {"std", numbers, "Then divided by."},
+    {"preset", choice, describes, "A mean and std by name.", false, no_keys, normalizations},
+    {"scale", ratio, describes,
+     "What levels of 0 to 255 are multiplied by first; 1/255 without it, 1 for whole-number types."},
+    {"mean", numbers, describes, "Then subtracted: one for each channel, or one for all."},
+    {"std", numbers, describes, "Then divided by."},
 }};
 
-constexpr SchemaKey resize_key{
-    "resize",  short_object, "The size to which images are resized.", false, resize_keys, no_choices, no_minimum, "",
-    INT32_MAX, "size"};
+constexpr SchemaKey resize_key{"resize", short_object, describes,  "The size to which images are resized.",
+                               false,    resize_keys,  no_choices, no_minimum,
+                               "",       INT32_MAX,    "size"};
 constexpr std::array<std::string_view, 2> crop_roundings{"half_even", "down"};
 constexpr std::array<SchemaKey, 2> crop_keys{{
-    {"size", image_size, "[height, width], or one size for both.", true},
-    {"rounding", choice,
+    {"size", image_size, describes, "[height, width], or one size for both.", true},
+    {"rounding", choice, describes,
      "Where it begins if an odd number of pixels is cut off: half_even, as in torchvision; down, as "
      "in transformers.",
      false, no_keys, crop_roundings},
 }};
-constexpr SchemaKey crop_key{"crop",     short_object, "The middle of that: [height, width], or one size for both.",
-                             false,      crop_keys,    no_choices,
-                             no_minimum, "",           INT32_MAX,
-                             "size"};
-constexpr SchemaKey normalize_key{
-    "normalize", short_object, "What becomes of levels of 0 to 255.", false, normalize_keys, no_choices, no_minimum, "",
-    INT32_MAX,   "preset"};
-constexpr SchemaKey color_key{"color", choice, "The channels and their order; default: rgb.", false, no_keys, colors};
-constexpr SchemaKey layout_key{"layout", choice, "The order of dimensions; default: NCHW.", false, no_keys, layouts};
-constexpr SchemaKey dtype_key{"dtype", choice,  "The element type; default: that of the model's input.",
+constexpr SchemaKey crop_key{
+    "crop", short_object, describes,  "The middle of that: [height, width], or one size for both.",
+    false,  crop_keys,    no_choices, no_minimum,
+    "",     INT32_MAX,    "size"};
+constexpr SchemaKey normalize_key{"normalize", short_object,   describes,  "What becomes of levels of 0 to 255.",
+                                  false,       normalize_keys, no_choices, no_minimum,
+                                  "",          INT32_MAX,      "preset"};
+constexpr SchemaKey color_key{"color", choice,  describes, "The channels and their order; default: rgb.",
+                              false,   no_keys, colors};
+constexpr SchemaKey layout_key{"layout", choice,  describes, "The order of dimensions; default: NCHW.",
+                               false,    no_keys, layouts};
+constexpr SchemaKey dtype_key{"dtype", choice,  describes,  "The element type; default: that of the model's input.",
                               false,   no_keys, image_types};
 constexpr SchemaKey max_pixels_key{
-    "max_pixels", integer, "The maximum pixels of an image; default: 33554432.", false, no_keys, no_choices, 1};
+    "max_pixels", integer, decides,    "The maximum pixels of an image; default: 33554432.",
+    false,        no_keys, no_choices, 1};
 
 constexpr std::array<SchemaKey, 2> models_file_keys{{
-    {"models", named_objects, "What is served.", true, served_model_keys, no_choices, no_minimum, "", INT32_MAX,
-     "model"},
-    {"default", text, "The model of routes without a name."},
+    {"models", named_objects, of_the_user, "What is served.", true, served_model_keys, no_choices, no_minimum, "",
+     INT32_MAX, "model"},
+    {"default", text, of_the_user, "The model of routes without a name."},
 }};
 
-constexpr SchemaKey models_root{"models.yml", object, "The models of a server.", true, models_file_keys};
+constexpr SchemaKey models_root{"models.yml", object, of_the_user, "The models of a server.", true, models_file_keys};
 
 constexpr std::array<std::string_view, 4> tasks{"text-classification", "text-ranking", "token-classification",
                                                 "question-answering"};
@@ -248,13 +275,14 @@ constexpr std::array<std::string_view, 3> pair_truncations{"longest_first", "onl
 constexpr std::array<std::string_view, 5> aggregations{"none", "simple", "first", "average", "max"};
 
 constexpr std::array<SchemaKey, 13> preprocessing_keys{{
-    {"tokenizer", text,
+    {"tokenizer", text, describes,
      "A tokenizer.json, or a folder with one, inside this file's folder: the model then takes texts."},
-    {"max_length", integer, "The maximum tokens of a text, with the special ones.", false, no_keys, no_choices, 1},
-    {"padding", choice, "To fill short texts up to max_length; longest, for none, without it.", false, no_keys,
-     paddings},
-    {"truncation_side", choice, "The end at which longer texts are cut.", false, no_keys, sides},
-    {"pair_truncation", choice, "Which of two texts is truncated.", false, no_keys, pair_truncations},
+    {"max_length", integer, describes, "The maximum tokens of a text, with the special ones.", false, no_keys,
+     no_choices, 1},
+    {"padding", choice, describes, "To fill short texts up to max_length; longest, for none, without it.", false,
+     no_keys, paddings},
+    {"truncation_side", choice, describes, "The end at which longer texts are cut.", false, no_keys, sides},
+    {"pair_truncation", choice, describes, "Which of two texts is truncated.", false, no_keys, pair_truncations},
     resize_key,
     crop_key,
     normalize_key,
@@ -262,40 +290,42 @@ constexpr std::array<SchemaKey, 13> preprocessing_keys{{
     layout_key,
     dtype_key,
     max_pixels_key,
-    {"custom", text, "An ONNX model that runs before the model; its outputs become inputs by name."},
+    {"custom", text, describes, "An ONNX model that runs before the model; its outputs become inputs by name."},
 }};
 
 constexpr std::array<SchemaKey, 3> postprocessing_keys{{
-    {"aggregation", choice, "How tokens become entities in token-classification.", false, no_keys, aggregations},
-    {"max_answer_length", integer, "The maximum tokens of an answer in question-answering.", false, no_keys, no_choices,
-     1},
-    {"custom", text, "An ONNX model that runs after the model; the model's outputs become its inputs by name."},
+    {"aggregation", choice, describes, "How tokens become entities in token-classification.", false, no_keys,
+     aggregations},
+    {"max_answer_length", integer, describes, "The maximum tokens of an answer in question-answering.", false, no_keys,
+     no_choices, 1},
+    {"custom", text, describes,
+     "An ONNX model that runs after the model; the model's outputs become its inputs by name."},
 }};
 
 constexpr std::array<SchemaKey, 4> zero_shot_keys{{
-    {"logit_scale", numbers, "What cosines of images and labels are multiplied by.", true},
-    {"logit_bias", numbers, "What is added to the products; default: 0."},
-    {"activation", choice, "What turns the sums into scores.", true, no_keys, activations},
-    {"template", text, "The text that a label is put into, in place of {}; default: {}."},
+    {"logit_scale", numbers, describes, "What cosines of images and labels are multiplied by.", true},
+    {"logit_bias", numbers, describes, "What is added to the products; default: 0."},
+    {"activation", choice, describes, "What turns the sums into scores.", true, no_keys, activations},
+    {"template", text, describes, "The text that a label is put into, in place of {}; default: {}."},
 }};
 
 constexpr std::array<SchemaKey, 13> root_keys{{
-    {"name", text, "The model's name.", true},
-    {"version", text, "Its version; default: 1.0.0."},
-    {"description", text, "For people."},
-    {"model", object, "The model file.", true, model_keys},
-    {"inputs", named_objects, "What the model takes; compared with the model.", false, input_keys},
-    {"outputs", named_objects, "What the model gives; compared with the model.", false, output_keys},
-    {"runtime", object, "How it runs.", false, runtime_keys},
-    {"serving", object, "How it is served.", false, serving_keys},
-    {"task", choice, "The task of the model with texts; default: from config.json.", false, no_keys, tasks},
-    {"preprocessing", object, "How images and texts become the model's inputs.", false, preprocessing_keys},
-    {"postprocessing", object, "How the model's outputs become answers.", false, postprocessing_keys},
-    {"zero_shot", object, "How a model with an image tower scores images by labels.", false, zero_shot_keys},
-    {"metadata", text_map, "Any notes, stored in the package."},
+    {"name", text, describes, "The model's name.", true},
+    {"version", text, describes, "Its version; default: 1.0.0."},
+    {"description", text, describes, "For people."},
+    {"model", object, describes, "The model file.", true, model_keys},
+    {"inputs", named_objects, describes, "What the model takes; compared with the model.", false, input_keys},
+    {"outputs", named_objects, describes, "What the model gives; compared with the model.", false, output_keys},
+    {"runtime", object, describes, "How it runs.", false, runtime_keys},
+    {"serving", object, describes, "How it is served.", false, serving_keys},
+    {"task", choice, describes, "The task of the model with texts; default: from config.json.", false, no_keys, tasks},
+    {"preprocessing", object, describes, "How images and texts become the model's inputs.", false, preprocessing_keys},
+    {"postprocessing", object, describes, "How the model's outputs become answers.", false, postprocessing_keys},
+    {"zero_shot", object, describes, "How a model with an image tower scores images by labels.", false, zero_shot_keys},
+    {"metadata", text_map, describes, "Any notes, stored in the package."},
 }};
 
-constexpr SchemaKey root{"gpux.yml", object, "A model and how gpux runs it.", true, root_keys};
+constexpr SchemaKey root{"gpux.yml", object, describes, "A model and how gpux runs it.", true, root_keys};
 
 Json reference(std::string_view definition) {
   return {{"$ref", "#/$defs/" + std::string(definition)}};

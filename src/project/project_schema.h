@@ -34,10 +34,21 @@ enum class KeyKind : std::uint8_t {
   short_object,   ///< `keys`, or what stands for `short_form` alone
 };
 
+/// What a key means in a gpux.yml that came with a package of somebody else. Each key says it: a file of a stranger
+/// describes its model, and decides nothing about the machine that runs it.
+enum class InPackage : std::uint8_t {
+  describes,     ///< the model, or a limit that the model has by itself: read
+  restricts,     ///< read where its value is SchemaKey::strictest, else ignored with a warning
+  decides,       ///< over addresses, devices, memory, time of others or files of the machine: ignored with a warning
+  not_portable,  ///< code, or a place of the machine: refused in every package
+  of_the_user,   ///< no key of gpux.yml
+};
+
 /// One key of gpux.yml: what the reader checks and the published JSON schema says, both from this one table.
 struct SchemaKey {
   std::string_view name;
-  KeyKind kind = KeyKind::text;
+  KeyKind kind;
+  InPackage in_package;
   std::string_view description;
   bool required = false;
   std::span<const SchemaKey> keys;            ///< object, named_objects, provider_list
@@ -47,6 +58,7 @@ struct SchemaKey {
   std::int64_t maximum = INT32_MAX;           ///< integer
   std::string_view short_form = "type";       ///< named_objects, short_object: the key that a value alone
                                               ///< stands for
+  std::string_view strictest = {};            ///< InPackage::restricts
 };
 
 /// The root: an object whose keys are gpux.yml's.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,30 +20,37 @@ bool is_variable_name(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
-/// The value of what stands between "${" and "}".
-std::string value_of(std::string_view variable, std::vector<std::string>& problems) {
-  const std::size_t mark = variable.find(":-");
-  const std::string name(variable.substr(0, mark));
-  if (!is_variable_name(name)) {
-    problems.push_back(fmt::format("{} is not a variable: ${{NAME}} and ${{NAME:-text}} are accepted, $$ gives a $",
-                                   in_quotes(fmt::format("${{{}}}", variable))));
-    return {};
-  }
-  const char* value = std::getenv(name.c_str());
+/// What stands between "${" and "}".
+struct Variable {
+  std::string name;
+  std::optional<std::string_view> otherwise;  ///< behind ":-"
+};
+
+std::optional<Variable> read_variable(std::string_view text, std::vector<std::string>& problems) {
+  const std::size_t mark = text.find(":-");
+  Variable variable{.name = std::string(text.substr(0, mark)), .otherwise = {}};
+  if (mark != std::string_view::npos) variable.otherwise = text.substr(mark + 2);
+  if (is_variable_name(variable.name)) return variable;
+  problems.push_back(fmt::format("{} is not a variable: ${{NAME}} and ${{NAME:-text}} are accepted, $$ gives a $",
+                                 in_quotes(fmt::format("${{{}}}", text))));
+  return std::nullopt;
+}
+
+std::string value_of(const Variable& variable, std::vector<std::string>& problems) {
+  const char* value = std::getenv(variable.name.c_str());
   if (value != nullptr && !is_utf8(value)) {
-    problems.push_back(fmt::format("the environment variable {} is not UTF-8 text", in_quotes(name)));
+    problems.push_back(fmt::format("the environment variable {} is not UTF-8 text", in_quotes(variable.name)));
     return {};
   }
-  if (value != nullptr && (*value != '\0' || mark == std::string_view::npos)) return value;
-  if (mark != std::string_view::npos) return std::string(variable.substr(mark + 2));
-  problems.push_back(
-      fmt::format("the environment variable {} is not set; set it, or write ${{{}:-text}}", in_quotes(name), name));
+  if (value != nullptr && (*value != '\0' || !variable.otherwise)) return value;
+  if (variable.otherwise) return std::string(*variable.otherwise);
+  problems.push_back(fmt::format("the environment variable {} is not set; set it, or write ${{{}:-text}}",
+                                 in_quotes(variable.name), variable.name));
   return {};
 }
 
-}  // namespace
-
-std::string expand_variables(std::string_view text, std::vector<std::string>& problems) {
+template <typename ValueOf>
+std::string expand(std::string_view text, std::vector<std::string>& problems, const ValueOf& value) {
   std::string result;
   while (!text.empty()) {
     const std::size_t dollar = std::min(text.find('$'), text.size());
@@ -57,7 +65,7 @@ std::string expand_variables(std::string_view text, std::vector<std::string>& pr
         problems.push_back(fmt::format("{} lacks its }}", in_quotes(text)));
         return {};
       }
-      result += value_of(text.substr(2, end - 2), problems);
+      if (const auto variable = read_variable(text.substr(2, end - 2), problems)) result += value(*variable);
       text.remove_prefix(end + 1);
     } else if (!text.empty()) {
       result += '$';
@@ -69,6 +77,20 @@ std::string expand_variables(std::string_view text, std::vector<std::string>& pr
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::string expand_variables(std::string_view text, std::vector<std::string>& problems) {
+  return expand(text, problems, [&](const Variable& variable) { return value_of(variable, problems); });
+}
+
+std::string expand_without_environment(std::string_view text, std::vector<std::string>& problems,
+                                       std::vector<std::string>& unread) {
+  return expand(text, problems, [&](const Variable& variable) {
+    if (std::ranges::find(unread, variable.name) == unread.end()) unread.push_back(variable.name);
+    return variable.otherwise ? std::string(*variable.otherwise) : fmt::format("${{{}}}", variable.name);
+  });
 }
 
 }  // namespace gpux

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
+#include <link.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -185,13 +186,41 @@ EngineKey engine_key(const ProviderRow& row, const std::string& model, const std
   return key;
 }
 
-std::string compiled_by(const std::string& core_version, const fs::path& library) {
-  std::error_code error;
-  const auto bytes = fs::file_size(library, error);
-  const auto time = fs::last_write_time(library, error).time_since_epoch();
-  if (error) return core_version;
-  return fmt::format("{} ({} of {} bytes, state {:x})", core_version, library.filename().string(), bytes,
-                     static_cast<std::uint64_t>(time.count()));
+std::string compiled_by(const std::string& core_version, const fs::path& library, std::span<const fs::path> compilers) {
+  std::vector<std::string> states;
+  const auto add = [&](const fs::path& file) {
+    std::error_code error;
+    const auto bytes = fs::file_size(file, error);
+    const auto time = fs::last_write_time(file, error).time_since_epoch();
+    if (error) return;
+    states.push_back(fmt::format("{} of {} bytes, state {:x}", file.filename().string(), bytes,
+                                 static_cast<std::uint64_t>(time.count())));
+  };
+  add(library);
+  std::ranges::for_each(compilers, add);
+  return states.empty() ? core_version : fmt::format("{} ({})", core_version, join(states));
+}
+
+std::vector<fs::path> loaded_compilers(const ProviderRow& row) {
+  struct Found {
+    const ProviderRow& row;
+    std::vector<fs::path> files = {};
+  } found{row};
+
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* loaded, std::size_t, void* given) {
+        auto& all = *static_cast<Found*>(given);
+        const fs::path file = loaded->dlpi_name == nullptr ? "" : loaded->dlpi_name;
+        const std::string name = file.filename();
+        std::error_code error;
+        const bool is_one = std::ranges::any_of(
+            all.row.compilers, [&](std::string_view beginning) { return name.starts_with(beginning); });
+        if (is_one) all.files.push_back(fs::weakly_canonical(file, error));
+        return 0;
+      },
+      &found);
+  std::ranges::sort(found.files);
+  return found.files;
 }
 
 bool is_cache_option(std::string_view name) {
@@ -251,6 +280,15 @@ EngineFolder EngineCache::open(const EngineKey& key) const {
     return {};
   }
   return folder;
+}
+
+void discard_engines(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename() != record_name) entries.push_back(entry->path());
+  }
+  for (const fs::path& entry : entries) fs::remove_all(entry, error);
 }
 
 namespace {

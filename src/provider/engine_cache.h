@@ -42,9 +42,14 @@ std::string difference(const EngineKey& kept, const EngineKey& wanted);
 EngineKey engine_key(const ProviderRow& row, const std::string& model, const std::string& version,
                      const ResolvedOptions& options, const std::optional<Device>& device);
 
-/// What compiles, as a part of a key: the ONNX Runtime's version, and the provider's library by name, size and time of
-/// change. The version alone where there is no such file.
-std::string compiled_by(const std::string& core_version, const std::filesystem::path& library);
+/// What compiles, as a part of a key: the ONNX Runtime's version, and the provider's library and `compilers` by name,
+/// size and time of change. The version alone where there are no such files.
+std::string compiled_by(const std::string& core_version, const std::filesystem::path& library,
+                        std::span<const std::filesystem::path> compilers = {});
+
+/// The row's compilers that this process has loaded, where links lead to, sorted. A provider that was confirmed has
+/// them loaded.
+std::vector<std::filesystem::path> loaded_compilers(const ProviderRow& row);
 
 /// As a cache directory: the folder that gpux makes, where it would make none by itself, too.
 inline constexpr std::string_view own_engine_folder = "auto";
@@ -88,6 +93,9 @@ class EngineCache {
   std::filesystem::path root_;
   std::uint64_t limit_;
 };
+
+/// Removes what was compiled into a folder of the cache; the record stays.
+void discard_engines(const std::filesystem::path& folder);
 
 /// Of a model file and the files with its weights, by their content. Each is read once by a process. Errors of reading.
 std::string model_digest(const std::filesystem::path& model, std::span<const std::filesystem::path> weights);

@@ -83,4 +83,34 @@ bool names_lost_device(std::string_view message) {
          std::ranges::any_of(sentences, is_in_text) || has_number(text);
 }
 
+namespace {
+
+// "Reshape node 'device lost': …" without what is in quotes. An apostrophe inside a word is none.
+std::string without_quoted(std::string_view text) {
+  std::string rest;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool begins = text[at] == '\'' && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(');
+    const std::size_t end = begins ? text.find('\'', at + 1) : std::string_view::npos;
+    if (end == std::string_view::npos) {
+      rest += text[at];
+    } else {
+      at = end;
+    }
+  }
+  return rest;
+}
+
+}  // namespace
+
+bool is_lost_device(const Error& error) {
+  const bool is_about_provider = error.code() == ErrorCode::provider_unavailable || error.code() == ErrorCode::internal;
+  return is_about_provider && names_lost_device(without_quoted(error.message()));
+}
+
+bool can_lose_device(const Verdict& verdict) {
+  return std::ranges::any_of(verdict.tried, [](const ProviderAttempt& attempt) {
+    return attempt.outcome == ProviderAttempt::Outcome::active && attempt.id != "cpu";
+  });
+}
+
 }  // namespace gpux::provider

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/plugins.h"
 #include "provider/gpu_devices.h"
@@ -37,9 +38,90 @@ ort::ProviderAppend to_append(const ProviderReport& report, const ResolvedOption
   return append;
 }
 
-void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::SessionLog& log, Verdict& verdict) {
-  std::map<std::string, std::uint64_t> count_of;
-  for (const ort::AssignedNode& node : nodes) ++count_of[node.provider];
+namespace {
+
+// Whether ONNX Runtime lists the nodes of such a provider.
+bool lists_nodes(const ProviderAttempt& attempt) {
+  if (attempt.source == "plugin") return true;
+  const auto option = [&](std::string_view name) {
+    const auto found = std::ranges::find(attempt.options, name, [](const auto& entry) { return entry.first; });
+    return found == attempt.options.end() ? std::string() : lower(found->second);
+  };
+  if (attempt.id == "webgpu") return option("preferredLayout") == "nchw";
+  if (attempt.id == "cuda") return option("prefer_nhwc") != "1" && option("prefer_nhwc") != "true";
+  return attempt.id != "xnnpack";
+}
+
+bool is_in_session(const ProviderAttempt& attempt) {
+  return attempt.outcome == Outcome::active;
+}
+
+using NodeCounts = std::map<std::string, std::uint64_t>;
+
+NodeCounts counts_of(const std::vector<ort::AssignedNode>& nodes) {
+  NodeCounts counts;
+  for (const ort::AssignedNode& node : nodes) ++counts[node.provider];
+  return counts;
+}
+
+void set_not_needed(ProviderAttempt& attempt) {
+  attempt.outcome = Outcome::not_needed;
+  attempt.reason = "every node found a place before it";
+}
+
+void set_no_nodes(ProviderAttempt& attempt) {
+  attempt.outcome = Outcome::no_nodes;
+  attempt.reason = "it is in the session, but the session gave it none of the model's nodes";
+  attempt.remedy = "gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes";
+}
+
+void apply_doubtful_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict,
+                              const PlacementEvidence& evidence) {
+  NodeCounts count_of = counts_of(nodes);
+  const bool is_one_left_out = std::ranges::any_of(
+      verdict.tried, [](const auto& attempt) { return is_in_session(attempt) && !lists_nodes(attempt); });
+  std::vector<std::string> left_out;
+  for (ProviderAttempt& attempt : verdict.tried) {
+    if (!is_in_session(attempt)) continue;
+    const bool is_listed = count_of[attempt.ort_name] != 0;
+    const bool may_be_left_out = attempt.id != "cpu" && (is_one_left_out ? !lists_nodes(attempt) : nodes.empty());
+    if (may_be_left_out) {
+      left_out.push_back(attempt.id);
+      if (!is_listed && !nodes.empty() && !evidence.uses_other_device) {
+        attempt.reason = "ONNX Runtime does not say whether it runs any of the model's nodes";
+      }
+    } else if (!is_listed) {
+      attempt.id == "cpu" ? set_not_needed(attempt) : set_no_nodes(attempt);
+    }
+  }
+  verdict.node_count = 0;
+  verdict.placement_known = false;
+  verdict.active.clear();
+  for (const bool is_cpu : {false, true}) {
+    for (const ProviderAttempt& attempt : verdict.tried) {
+      if (is_in_session(attempt) && (attempt.id == "cpu") == is_cpu) verdict.active.push_back(attempt.id);
+    }
+  }
+  verdict.notes.push_back(
+      fmt::format("how many nodes run where is not known: ONNX Runtime {} does not list those of {}",
+                  verdict.runtime_version, join(left_out)));
+}
+
+}  // namespace
+
+bool may_leave_out_nodes(const std::vector<ort::AssignedNode>& nodes, const Verdict& verdict) {
+  return std::ranges::any_of(verdict.tried, [&](const ProviderAttempt& attempt) {
+    return is_in_session(attempt) && attempt.id != "cpu" && (nodes.empty() || !lists_nodes(attempt));
+  });
+}
+
+void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::SessionLog& log, Verdict& verdict,
+                     const PlacementEvidence& evidence) {
+  if (evidence.has_work && may_leave_out_nodes(nodes, verdict)) {
+    apply_doubtful_placement(nodes, verdict, evidence);
+    return;
+  }
+  NodeCounts count_of = counts_of(nodes);
   verdict.node_count = nodes.size();
   verdict.placement_known = true;
   verdict.active.clear();
@@ -61,19 +143,17 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::Ses
       attempt.reason = "the session gave it none of the model's nodes: " + log.error;
       continue;
     }
-    attempt.outcome = Outcome::no_nodes;
     if (attempt.id == "cpu") {
-      attempt.outcome = Outcome::not_needed;
-      attempt.reason = "every node found a place before it";
+      set_not_needed(attempt);
     } else if (const auto said =
                    std::find_if(log.remarks.rbegin(), log.remarks.rend(),
                                 [&](const ort::Remark& remark) { return remark.provider == attempt.ort_name; });
                said != log.remarks.rend()) {
       // The last one: bodies of loops and branches are looked at before the graph.
+      attempt.outcome = Outcome::no_nodes;
       attempt.reason = said->text;
     } else {
-      attempt.reason = "it is in the session, but the session gave it none of the model's nodes";
-      attempt.remedy = "gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes";
+      set_no_nodes(attempt);
     }
   }
   std::vector<const ProviderAttempt*> active;

@@ -42,6 +42,8 @@ struct ProviderRow {
                                                     ///< bridge's: what a file is, it exports
   std::string_view oldest_core = {};                ///< oldest ONNX Runtime that its plugin works with
   std::vector<std::string_view> opened_later = {};  ///< libraries the provider opens by name when it is used
+  std::vector<std::string_view> compilers = {};     ///< libraries beside its own that make its engines, by the
+                                                    ///< beginning of their file's name
   std::vector<std::uint16_t> vendor_ids = {};       ///< PCI vendors one of which must be there; empty: any
   std::string_view hardware = {};                   ///< that hardware, for messages
   std::string_view remedy = {};                     ///< how to get it

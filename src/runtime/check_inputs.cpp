@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux::runtime {
@@ -78,7 +79,7 @@ std::string unknown_input(const Signature& signature, std::string_view name) {
   std::vector<std::string> names;
   for (const SignatureEntry& known : signature.inputs) names.push_back(known.name);
   const std::string_view near = nearest(std::string(name), names);
-  return fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
+  return fmt::format("there is no input '{}'{}; inputs: {}", utf8_prefix(name, 80),
                      near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names));
 }
 

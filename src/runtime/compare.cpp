@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
 #include "tensor/packed.h"
 #include "tensor/small_float.h"
 
@@ -129,8 +130,8 @@ void add_strings(const Tensor& expected, const Tensor& got, const std::string& p
     ++tally.difference.mismatches;
     if (tally.difference.within) {
       tally.fail(place + place_of(static_cast<std::int64_t>(i), expected.shape()),
-                 fmt::format("'{}' where '{}' was expected", got.strings()[i].substr(0, 40),
-                             expected.strings()[i].substr(0, 40)));
+                 fmt::format("'{}' where '{}' was expected", utf8_prefix(got.strings()[i], 40),
+                             utf8_prefix(expected.strings()[i], 40)));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "runtime/labels.h"
 #include "tensor/json_envelope.h"
@@ -89,7 +90,7 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
   const std::vector<std::string> names = names_of(signature);
   const std::string_view near = nearest(name, names);
   throw Error(ErrorCode::invalid_input,
-              fmt::format("there is no input '{}'{}; inputs: {}", name.substr(0, 80),
+              fmt::format("there is no input '{}'{}; inputs: {}", utf8_prefix(name, 80),
                           near.empty() ? "" : fmt::format(", did you mean '{}'?", near), join(names)));
 }
 

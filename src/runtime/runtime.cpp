@@ -67,7 +67,7 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
                       std::back_inserter(options.crashed_providers));
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
-    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options);
+    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options, signature.outputs);
     const auto& names = session->report().output_names;
     if (options.pooled_output && names.size() == signature.outputs.size() + 1) {
       signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
@@ -113,7 +113,8 @@ bool Runtime::keeps_on_device() const noexcept {
 }
 
 bool Runtime::uses_pinned_memory() const noexcept {
-  return !state_->remote && state_->loaded.session->uses_pinned_memory();
+  if (state_->remote) return state_->remote->report().uses_pinned_memory;
+  return state_->loaded.session->uses_pinned_memory();
 }
 
 TransferCounts Runtime::transfers() const noexcept {
@@ -153,6 +154,7 @@ std::optional<std::string> Runtime::lost_device() const {
 
 std::vector<Runtime::PlacedNode> Runtime::placement() const {
   if (state_->remote) return state_->remote->report().placement;
+  if (!verdict().placement_known) return {};
   std::vector<PlacedNode> nodes;
   for (ort::AssignedNode& node : state_->loaded.session->assignment()) {
     std::string id = node.provider;

@@ -20,6 +20,7 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
                          .weights_file = is_variant ? variants[report.weights - 1].file : model,
                          .profile_prefix = {},
                          .computed_by = report.computed_by,
+                         .identity = report.identity,
                          .written_graph = {}};
   loaded.verdict.notes.push_back(options.isolation_reason.empty() ? "the model runs in a worker process"
                                                                   : options.isolation_reason);

@@ -78,7 +78,7 @@ struct Runtime::State {
       if (has_lost_device.load(std::memory_order_relaxed)) note_device({});
       return results;
     } catch (const Error& error) {
-      if (provider::names_lost_device(error.message())) note_device(error.message());
+      if (provider::is_lost_device(error) && provider::can_lose_device(loaded.verdict)) note_device(error.message());
       throw;
     }
   }

@@ -11,6 +11,8 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "runtime/loading/model_files.h"
+#include "runtime/loading/session_of_file.h"
 
 namespace gpux::runtime {
 namespace {
@@ -76,8 +78,9 @@ ort::Session open(const std::filesystem::path& file, const LoadOptions& options)
   settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   settings.custom_operator_libraries = options.custom_operator_libraries;
+  if (!options.map_weights) settings.changing_files = runtime::files_of(file, ModelInspector::inspect(file));
   try {
-    return ort::Session::from_file(file, settings);
+    return session_of_file(file, settings);
   } catch (const Error& error) {
     throw error.within(file.string());
   }

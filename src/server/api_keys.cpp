@@ -1,8 +1,11 @@
 #include "server/api_keys.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8.h"
 #include "gpux/error.h"
 
 namespace gpux::server {
@@ -29,7 +32,12 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-void require_length(const std::string& key, const std::string& source) {
+void require_usable(const std::string& key, const std::string& source) {
+  const bool can_be_sent =
+      std::ranges::none_of(key, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (!can_be_sent) {
+    throw Error(ErrorCode::usage, fmt::format("{}: a key has control characters, which no client can send", source));
+  }
   if (key.size() < least_characters) {
     throw Error(ErrorCode::usage, fmt::format("{}: a key has less than {} characters", source, least_characters));
   }
@@ -60,10 +68,16 @@ std::string_view key_problem(std::string_view authorization, std::string_view x_
 }
 
 std::vector<std::string> keys_of_file(std::string_view text, const std::string& file) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  // A key with a NUL, or of UTF-16, no client can send: nobody would get in, and nothing would say why.
+  if (const std::string problem = file_text_problem(text); !problem.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("{}: {}", file, problem));
+  }
   std::vector<std::string> keys;
   for (std::string& line : lines_of(text)) {
     if (line.starts_with('#')) continue;
-    require_length(line, file);
+    require_usable(line, file);
     keys.push_back(std::move(line));
   }
   if (keys.empty()) throw Error(ErrorCode::usage, fmt::format("{} holds no key", file));
@@ -79,7 +93,7 @@ std::vector<std::string> keys_of_variable(std::string_view text) {
     if (key.starts_with('#')) {
       throw Error(ErrorCode::usage, "GPUX_API_KEY begins with '#', which is a comment in a file of keys and no key");
     }
-    require_length(key, "GPUX_API_KEY");
+    require_usable(key, "GPUX_API_KEY");
   }
   return keys;
 }

@@ -243,7 +243,7 @@ class Page {
     for (const auto& model : models_) {
       for (const auto& session : model->workers().sessions) {
         for (const ProviderAttempt& attempt : session->verdict().tried) {
-          if (attempt.node_count == 0 || !attempt.device) continue;
+          if (attempt.outcome != ProviderAttempt::Outcome::active || !attempt.device) continue;
           const Device& device = *attempt.device;
           const std::string labels = label_device(attempt.id, device);
           ++sessions[fmt::format(R"({},{},vendor="{}",driver="{}",address="{}")", labels_of(*model), labels,

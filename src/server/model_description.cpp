@@ -32,7 +32,7 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
   described->version = model.version();
   described->signature = model.signature();
   described->info = model.runtime().info();
-  described->verdict = model.runtime().verdict();
+  described->verdict = model.verdict();
   described->options = model.options();
   described->can_batch = model.can_batch();
   if (model.encoder()) described->encoder = describe_encoder(*model.encoder());
@@ -41,6 +41,7 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
         TextAbility::rank, TextAbility::tokenize, TextAbility::embed_images, TextAbility::generate, TextAbility::any}) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }
+  if (model.engine() != nullptr) described->context_length = model.engine()->context_length();
   described->family = model.family();
   described->digest = model.digest();
   described->statistics = model.shared_statistics();

@@ -34,6 +34,7 @@ struct ModelDescription {
   std::string family;                         ///< ServedModel::family()
   std::string digest;                         ///< ServedModel::digest()
   std::vector<TextAbility> abilities;
+  std::size_t context_length = 0;  ///< tokens of a prompt and its text; 0: it generates none
   std::shared_ptr<const ModelStatistics> statistics;
 
   [[nodiscard]] bool is_able(TextAbility ability) const noexcept;

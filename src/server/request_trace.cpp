@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "server/browser_access.h"
 
 namespace gpux::server {
 namespace {
@@ -50,8 +51,8 @@ bool is_usable_id(std::string_view id) {
 
 class Traced : public http::Exchange {
  public:
-  Traced(std::shared_ptr<http::Exchange> inner, RequestDeadline deadline, bool log)
-      : inner_(std::move(inner)), deadline_(std::move(deadline)), log_(log) {
+  Traced(std::shared_ptr<http::Exchange> inner, TraceOptions options)
+      : inner_(std::move(inner)), options_(std::move(options)) {
     const http::Headers& headers = inner_->request().headers;
     names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
   }
@@ -78,10 +79,11 @@ class Traced : public http::Exchange {
 
  private:
   void complete(http::Response& response) const {
-    response.deadline = deadline_.time();
+    response.deadline = options_.deadline.time();
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
-    if (!log_) return;
+    if (options_.page_may_read) allow_page_to_read(response, request().headers["Origin"]);
+    if (!options_.log_request) return;
     const http::Request& asked = request();
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
     std::vector<log::Field> fields{{"method", asked.method},
@@ -96,9 +98,8 @@ class Traced : public http::Exchange {
   }
 
   std::shared_ptr<http::Exchange> inner_;
-  RequestDeadline deadline_;
+  TraceOptions options_;
   RequestNames names_;
-  bool log_;
 };
 
 }  // namespace
@@ -127,9 +128,8 @@ RequestNames name_request(std::string_view given_id, std::optional<std::string_v
   return names;
 }
 
-std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, RequestDeadline deadline,
-                                      bool log_request) {
-  return std::make_shared<Traced>(std::move(exchange), std::move(deadline), log_request);
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, TraceOptions options) {
+  return std::make_shared<Traced>(std::move(exchange), std::move(options));
 }
 
 }  // namespace gpux::server

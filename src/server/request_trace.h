@@ -28,10 +28,14 @@ struct RequestNames {
 
 RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent);
 
+struct TraceOptions {
+  RequestDeadline deadline;    ///< answers are written until the time that it has when they are given
+  bool log_request = false;    ///< each answer is a line of the log
+  bool page_may_read = false;  ///< answers tell a browser that the page of the request's Origin may read them
+};
+
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
-/// traceparent with a span of their own where the client sent one. They are written until the deadline that the request
-/// has when it is answered. With `log_request` each answer is a line of the log.
-std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, RequestDeadline deadline,
-                                      bool log_request);
+/// traceparent with a span of their own where the client sent one.
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, TraceOptions options);
 
 }  // namespace gpux::server

@@ -143,8 +143,8 @@ struct Service::Match {
 };
 
 const Service::Route Service::routes_[] = {
-    {{"POST", "/predict", "Run a model", true}, Protocol::own, &Service::predict},
-    {{"POST", "/models/{name}/predict", "Run a model", true}, Protocol::own, &Service::predict},
+    {{"POST", "/predict", "Run a model", true}, Protocol::own, &Service::predict, BodyKind::any},
+    {{"POST", "/models/{name}/predict", "Run a model", true}, Protocol::own, &Service::predict, BodyKind::any},
     {{"GET", "/health", "Whether the server is healthy", false}, Protocol::own, &Service::health},
     {{"GET", "/health/live", "Whether the process answers", false}, Protocol::own, &Service::live},
     {{"GET", "/health/ready", "Whether every model answers", false}, Protocol::own, &Service::ready},
@@ -180,10 +180,12 @@ const Service::Route Service::routes_[] = {
      &Service::open_inference_ready},
     {{"POST", "/v2/models/{name}/infer", "Run a model", true},
      Protocol::open_inference,
-     &Service::open_inference_infer},
+     &Service::open_inference_infer,
+     BodyKind::any},
     {{"POST", "/v2/models/{name}/versions/{version}/infer", "Run a model", true},
      Protocol::open_inference,
-     &Service::open_inference_infer},
+     &Service::open_inference_infer,
+     BodyKind::any},
     {{"GET", "/v2/models/{name}/stats", "Counters of a model", true},
      Protocol::open_inference,
      &Service::open_inference_statistics},
@@ -232,23 +234,40 @@ const Service::Route Service::routes_[] = {
      &Service::ollama_alive},
     {{"POST", "/", "Vectors of texts, or the outputs of a classifier or ranker", true},
      Protocol::texts,
-     &Service::texts_by_ability},
-    {{"POST", "/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed},
-    {{"POST", "/models/{name}/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed},
-    {{"POST", "/embed_all", "Vectors of the tokens of texts", true}, Protocol::texts, &Service::embed_all},
+     &Service::texts_by_ability,
+     BodyKind::json_or_text},
+    {{"POST", "/embed", "Vectors of texts", true}, Protocol::texts, &Service::embed, BodyKind::json_or_text},
+    {{"POST", "/models/{name}/embed", "Vectors of texts", true},
+     Protocol::texts,
+     &Service::embed,
+     BodyKind::json_or_text},
+    {{"POST", "/embed_all", "Vectors of the tokens of texts", true},
+     Protocol::texts,
+     &Service::embed_all,
+     BodyKind::json_or_text},
     {{"POST", "/models/{name}/embed_all", "Vectors of the tokens of texts", true},
      Protocol::texts,
-     &Service::embed_all},
-    {{"POST", "/embed_sparse", "Sparse vectors of texts", true}, Protocol::texts, &Service::embed_sparse},
-    {{"POST", "/models/{name}/embed_sparse", "Sparse vectors of texts", true}, Protocol::texts, &Service::embed_sparse},
+     &Service::embed_all,
+     BodyKind::json_or_text},
+    {{"POST", "/embed_sparse", "Sparse vectors of texts", true},
+     Protocol::texts,
+     &Service::embed_sparse,
+     BodyKind::json_or_text},
+    {{"POST", "/models/{name}/embed_sparse", "Sparse vectors of texts", true},
+     Protocol::texts,
+     &Service::embed_sparse,
+     BodyKind::json_or_text},
     {{"POST", "/rerank", "Texts by how well they answer a query", true}, Protocol::texts, &Service::rerank},
     {{"POST", "/models/{name}/rerank", "Texts by how well they answer a query", true},
      Protocol::texts,
      &Service::rerank},
     {{"POST", "/similarity", "How near texts are to one", true}, Protocol::texts, &Service::similarity},
     {{"POST", "/models/{name}/similarity", "How near texts are to one", true}, Protocol::texts, &Service::similarity},
-    {{"POST", "/tokenize", "The tokens of texts", true}, Protocol::texts, &Service::tokenize},
-    {{"POST", "/models/{name}/tokenize", "The tokens of texts", true}, Protocol::texts, &Service::tokenize},
+    {{"POST", "/tokenize", "The tokens of texts", true}, Protocol::texts, &Service::tokenize, BodyKind::json_or_text},
+    {{"POST", "/models/{name}/tokenize", "The tokens of texts", true},
+     Protocol::texts,
+     &Service::tokenize,
+     BodyKind::json_or_text},
     {{"POST", "/decode", "The texts of tokens", true}, Protocol::texts, &Service::decode},
     {{"POST", "/models/{name}/decode", "The texts of tokens", true}, Protocol::texts, &Service::decode},
     {{"GET", "/openapi.json", "These routes with the models' signatures, as OpenAPI 3.1", true},
@@ -303,31 +322,66 @@ Service::Match Service::match(const http::Request& request) {
   return match;
 }
 
-http::Admitted Service::admit(const http::Request& request) const {
-  const Match match = Service::match(request);
+std::optional<http::Response> Service::refusal(const http::Request& request, const Match& match) const {
+  const auto answer = [&](ErrorCode code, std::string message, int status) {
+    http::Response response = error_response(Error(code, std::move(message)), match.protocol);
+    response.status = status;
+    return response;
+  };
+  if (const bool is_tcp = !request.peer || *request.peer != "unix"; is_tcp) {
+    std::string problem =
+        options_.browser_access.refusal({.host = request.headers["Host"], .origin = request.headers.find("Origin")});
+    if (!problem.empty()) return answer(ErrorCode::permission, std::move(problem), 403);
+  }
   if (match.route == nullptr) {
-    if (match.allowed.empty()) {
-      // No model is missing.
-      http::Response response = error_response(Error(ErrorCode::usage, "there is no such route"), match.protocol);
-      response.status = 404;
-      return response;
-    }
-    http::Response response =
-        error_response(Error(ErrorCode::usage, fmt::format("accepted here: {}", join(match.allowed))), match.protocol);
-    response.status = 405;
+    // Not not_found: no model is missing.
+    if (match.allowed.empty()) return answer(ErrorCode::usage, "there is no such route", 404);
+    if (request.method == "OPTIONS") return preflight_answer(request, match);
+    http::Response response = answer(ErrorCode::usage, fmt::format("accepted here: {}", join(match.allowed)), 405);
     response.headers.add("Allow", join(match.allowed));
     return response;
   }
   const std::string_view authorization = request.headers["Authorization"], x_api_key = request.headers["X-API-Key"];
-  if (!match.route->info.needs_key || holds_key(options_.api_keys, authorization, x_api_key)) {
-    http::Admitted admitted;
-    if (!match.route->info.needs_key || match.route->info.method == "GET") admitted.max_body_bytes = small_body_bytes;
-    return admitted;
+  if (match.route->info.needs_key && !holds_key(options_.api_keys, authorization, x_api_key)) {
+    http::Response response = answer(ErrorCode::permission, std::string(key_problem(authorization, x_api_key)), 401);
+    response.headers.add("WWW-Authenticate", "Bearer");
+    return response;
   }
-  http::Response response = error_response(
-      Error(ErrorCode::permission, std::string(key_problem(authorization, x_api_key))), match.route->protocol);
-  response.status = 401;
-  response.headers.add("WWW-Authenticate", "Bearer");
+  if (match.route->info.method == "POST") {
+    std::string problem = content_type_problem(match.route->body, request.headers["Content-Type"]);
+    if (!problem.empty()) return answer(ErrorCode::invalid_input, std::move(problem), 415);
+  }
+  return std::nullopt;
+}
+
+http::Admitted Service::admit(const http::Request& request) const {
+  const Match match = Service::match(request);
+  if (std::optional<http::Response> refused = refusal(request, match)) {
+    const auto origin = request.headers.find("Origin");
+    if (origin && options_.browser_access.may_read(*origin)) allow_page_to_read(*refused, *origin);
+    return std::move(*refused);
+  }
+  http::Admitted admitted;
+  if (!match.route->info.needs_key || match.route->info.method == "GET") admitted.max_body_bytes = small_body_bytes;
+  return admitted;
+}
+
+http::Response Service::preflight_answer(const http::Request& request, const Match& match) const {
+  http::Response response;
+  response.status = 204;
+  const std::string methods = join(match.allowed);
+  response.headers.add("Allow", methods);
+  const auto origin = request.headers.find("Origin");
+  if (!origin || !options_.browser_access.may_read(*origin)) return response;
+  response.headers.add("Access-Control-Allow-Methods", methods);
+  // What clients add differs (OpenAI's: X-Stainless-OS and others), and the server reads only fields that it knows.
+  if (const auto fields = request.headers.find("Access-Control-Request-Headers")) {
+    response.headers.add("Access-Control-Allow-Headers", *fields);
+  }
+  if (request.headers["Access-Control-Request-Private-Network"] == "true") {
+    response.headers.add("Access-Control-Allow-Private-Network", "true");
+  }
+  response.headers.add("Access-Control-Max-Age", "600");
   return response;
 }
 
@@ -351,7 +405,10 @@ constexpr std::uint64_t bytes_to_read_a_byte = 16;
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   Match match = Service::match(exchange->request());
   RequestWork work{.readers = &readers_, .memory = options_.memory, .stop = {}, .deadline = {}};
-  auto traced = trace(exchange, work.deadline, options_.log_requests);
+  const auto origin = exchange->request().headers.find("Origin");
+  auto traced = trace(exchange, {.deadline = work.deadline,
+                                 .log_request = options_.log_requests,
+                                 .page_may_read = origin && options_.browser_access.may_read(*origin)});
   Call call{std::move(traced), std::move(match.name), std::move(match.version), match.protocol, std::move(work)};
   const bool has_texts =
       match.protocol == Protocol::openai || match.protocol == Protocol::ollama || match.protocol == Protocol::texts;
@@ -408,8 +465,8 @@ void Service::do_later(const Call& call, std::uint64_t cost, std::function<bool(
       *deadline, [exchange = std::weak_ptr(call.exchange), stop = call.work.stop, protocol = call.protocol]() mutable {
         stop.request_stop();
         if (const auto waiting = exchange.lock()) {
-          waiting->respond(error_response(
-              Error(ErrorCode::deadline_exceeded, "the deadline passed before the request was processed"), protocol));
+          waiting->respond(
+              error_response(Error(ErrorCode::deadline_exceeded, "the request was not finished in time"), protocol));
         }
       });
 }

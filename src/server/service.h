@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/memory_budget.h"
+#include "server/browser_access.h"
 #include "server/grpc_counts.h"
 #include "server/http/server.h"
 #include "server/models/model_repository.h"
@@ -27,6 +28,7 @@ class StreamedAnswer;
 struct ServiceOptions {
   std::string default_model;                      ///< for routes without a name; empty: the only one that fits
   std::vector<std::string> api_keys;              ///< empty: none is asked for
+  BrowserAccess browser_access;                   ///< of requests over TCP
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
@@ -60,8 +62,9 @@ class Service {
   /// Thread-safe; does not wait for the model.
   void handle(const std::shared_ptr<http::Exchange>& exchange);
 
-  /// Refuses what lacks a key, or has no route, before its body is read. Routes without a key, and those that read no
-  /// body, accept one of a few kilobytes.
+  /// Refuses before the body is read what a page of a stranger may have sent, lacks a key, has no route, or has a body
+  /// of another type than the route reads. Routes without a key, and those that read no body, accept one of a few
+  /// kilobytes. OPTIONS is answered here, with what a browser asks before it sends a request of a page.
   [[nodiscard]] http::Admitted admit(const http::Request& request) const;
 
   /// Ends what is still read and prepared: each at its next unit, with interrupted. After a drain. From any thread.
@@ -88,6 +91,9 @@ class Service {
   struct Match;
   struct Route;
   static const Route routes_[];
+  /// Why admit() refuses a request; none: it does not.
+  [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const Match& match) const;
+  [[nodiscard]] http::Response preflight_answer(const http::Request& request, const Match& match) const;
   using ModelHandler = std::function<void(const Call&, const std::shared_ptr<ServedModel>&)>;
 
   void dispatch(const Call& call, const Route* route);

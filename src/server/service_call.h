@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "runtime/labels.h"
 #include "runtime/scheduling/scheduler.h"
+#include "server/browser_access.h"
 #include "server/embed_job.h"
 #include "server/http/server.h"
 #include "server/request_work.h"
@@ -47,6 +48,7 @@ struct Service::Route {
   RouteInfo info;
   Protocol protocol;
   void (Service::*handler)(const Call&);
+  BodyKind body = BodyKind::json;  ///< what it reads
 };
 
 /// In the protocol's own shape and status.

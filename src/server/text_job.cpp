@@ -281,15 +281,30 @@ void PendingParts::cancel() {
   for (const auto& [index, part] : parts) part.cancel();
 }
 
+namespace {
+
+std::uint64_t bytes_of(const Tensor& tensor) noexcept {
+  std::uint64_t bytes = tensor.byte_size();
+  if (tensor.type() != ElementType::string) return bytes;
+  for (const std::string& text : tensor.strings()) bytes += sizeof(std::string) + text.size();
+  return bytes;
+}
+
+std::uint64_t bytes_of(const Value& value) noexcept {
+  if (const Tensor* tensor = value.tensor()) return bytes_of(*tensor);
+  if (const Map* map = value.map()) return bytes_of(map->keys) + bytes_of(map->values);
+  std::uint64_t bytes = 0;
+  if (const Sequence* sequence = value.sequence()) {
+    for (const Value& element : sequence->values) bytes += sizeof(Value) + bytes_of(element);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::uint64_t bytes_of(const NamedValues& values) noexcept {
   std::uint64_t bytes = 0;
-  for (const auto& [name, value] : values) {
-    const Tensor* tensor = value.tensor();
-    if (tensor == nullptr) continue;
-    bytes += tensor->byte_size();
-    if (tensor->type() != ElementType::string) continue;
-    for (const std::string& text : tensor->strings()) bytes += sizeof(std::string) + text.size();
-  }
+  for (const auto& [name, value] : values) bytes += bytes_of(value);
   return bytes;
 }
 

@@ -33,8 +33,10 @@ bool holds(const fs::path& file, const Blob& blob) {
 
 }  // namespace
 
-IncomingBlob::IncomingBlob(const fs::path& folder, Blob blob)
-    : folder_(folder), blob_(std::move(blob)), lock_(folder / (blob_.digest + ".lock"), FileLock::Mode::exclusive) {
+IncomingBlob::IncomingBlob(const fs::path& folder, Blob blob, const std::function<void()>& while_waiting)
+    : folder_(folder),
+      blob_(std::move(blob)),
+      lock_(FileLock::exclusive(folder / (blob_.digest + ".lock"), while_waiting)) {
   if (holds(folder_ / blob_.digest, blob_)) return;
   part_ = std::make_unique<FileReplacement>(folder_ / blob_.digest, FileReplacement::Uncommitted::kept);
   if (part_->size() > blob_.bytes) part_->cut(0);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,7 +19,8 @@ namespace gpux {
 /// process is killed, and the next attempt continues behind it. From one thread at a time.
 class IncomingBlob {
  public:
-  IncomingBlob(const std::filesystem::path& folder, Blob blob);
+  /// Waits while another receives it, and calls `while_waiting` meanwhile, as FileLock::exclusive() does.
+  IncomingBlob(const std::filesystem::path& folder, Blob blob, const std::function<void()>& while_waiting);
 
   /// Bytes that are here already. Never more than the blob has.
   [[nodiscard]] std::uint64_t received() const noexcept { return part_ ? part_->size() : blob_.bytes; }
@@ -57,7 +59,11 @@ class IncomingBlobs {
   /// Bytes of the blob that have arrived, all or a part of them.
   [[nodiscard]] std::uint64_t received(const Blob& blob) const;
 
-  [[nodiscard]] IncomingBlob receive(const Blob& blob) const { return {folder_, blob}; }
+  /// As the constructor of IncomingBlob.
+  [[nodiscard]] IncomingBlob receive(
+      const Blob& blob, const std::function<void()>& while_waiting = [] {}) const {
+    return {folder_, blob, while_waiting};
+  }
 
   [[nodiscard]] std::filesystem::path path_of(const std::string& digest) const { return folder_ / digest; }
 

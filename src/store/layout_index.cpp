@@ -10,6 +10,7 @@
 #include "base/bounded_json.h"
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/json_problem.h"
 #include "base/storage_error.h"
 #include "base/unique_fd.h"
 #include "base/write_fully.h"
@@ -23,6 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* name_key = "org.opencontainers.image.ref.name";
 constexpr const char* created_key = "org.opencontainers.image.created";
 constexpr const char* pulled_from_key = "dev.gpux.pulled-from";
+constexpr const char* verified_by_key = "dev.gpux.verified-by";
 constexpr std::uint64_t limit_bytes = std::uint64_t{64} << 20;
 
 std::string annotation(const Json& entry, const char* key) {
@@ -82,7 +84,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
       {"schemaVersion", 2}, {"mediaType", "application/vnd.oci.image.index.v1+json"}, {"manifests", Json::array()}};
   const std::string text = read_index(file);
   if (text.empty() && !std::filesystem::exists(file, error)) return index;
-  const auto damaged = [&](const char* why) -> Error {
+  const auto damaged = [&](const std::string& why) -> Error {
     return {ErrorCode::storage, fmt::format("'{}' is damaged: {}; restore it, or move it away and build the models "
                                             "anew",
                                             file.string(), why)};
@@ -91,7 +93,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
     index.json_ = parse_bounded_json<Json>(text);
     require_index(index.json_);
   } catch (const nlohmann::json::exception& failure) {
-    throw damaged(failure.what());
+    throw damaged(json_problem(failure));
   } catch (const Error& failure) {
     throw damaged(failure.what());
   }
@@ -107,7 +109,8 @@ std::vector<LayoutIndex::Entry> LayoutIndex::entries() const {
                        entry.at("digest").get<std::string>().substr(7),
                        annotation(entry, created_key),
                        {text_of(entry, "mediaType"), text_of(entry, "artifactType")},
-                       annotation(entry, pulled_from_key)});
+                       annotation(entry, pulled_from_key),
+                       annotation(entry, verified_by_key)});
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.reference < b.reference; });
@@ -128,7 +131,7 @@ std::vector<std::string> LayoutIndex::digests() const {
 }
 
 void LayoutIndex::set(const Reference& reference, const Blob& manifest, const std::string& created,
-                      const ManifestTypes& types, const std::string& pulled_from) {
+                      const ManifestTypes& types, const std::string& pulled_from, const std::string& verified_by) {
   remove(reference);
   Json entry = {{"mediaType", types.media_type.empty() ? oci_manifest_type : types.media_type}};
   if (!types.artifact_type.empty()) entry["artifactType"] = types.artifact_type;
@@ -136,6 +139,7 @@ void LayoutIndex::set(const Reference& reference, const Blob& manifest, const st
   entry["size"] = manifest.bytes;
   entry["annotations"] = {{name_key, reference.text()}, {created_key, created}};
   if (!pulled_from.empty()) entry["annotations"][pulled_from_key] = pulled_from;
+  if (!verified_by.empty()) entry["annotations"][verified_by_key] = verified_by;
   json_.at("manifests").push_back(std::move(entry));
 }
 

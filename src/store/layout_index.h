@@ -22,6 +22,7 @@ class LayoutIndex {
     std::string created;  ///< may be empty
     ManifestTypes types;
     std::string pulled_from;  ///< a registry or an archive; empty: it was made on this machine, or pulled from the hub
+    std::string verified_by;  ///< the public key whose signature a pull has seen, as base64; empty: none
   };
 
   /// Reads `folder`/index.json; empty where there is none. Error storage where it is damaged.
@@ -36,7 +37,7 @@ class LayoutIndex {
 
   /// Gives the manifest this name, and takes it from the one that had it.
   void set(const Reference& reference, const Blob& manifest, const std::string& created,
-           const ManifestTypes& types = {}, const std::string& pulled_from = {});
+           const ManifestTypes& types = {}, const std::string& pulled_from = {}, const std::string& verified_by = {});
   void remove(const Reference& reference);
 
   /// Over the content of `folder`/index.json, which is not shorter: takes no room on the disk, and a loss of power may

@@ -12,6 +12,7 @@
 
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
+#include "base/json_problem.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -31,6 +32,7 @@ constexpr const char* description_key = "org.opencontainers.image.description";
 constexpr const char* source_key = "org.opencontainers.image.source";
 constexpr const char* revision_key = "org.opencontainers.image.revision";
 constexpr const char* origin_file_key = "dev.gpux.origin.file";
+constexpr const char* requested_revision_key = "dev.gpux.origin.requested-revision";
 constexpr const char* model_key = "dev.gpux.model";
 constexpr const char* provider_key = "dev.gpux.provider";
 constexpr const char* precision_key = "dev.gpux.precision";
@@ -123,14 +125,21 @@ std::string file_name_of(const Json& annotations) {
   return name;
 }
 
+// oras gives each file the type of a tar by default, and marks folders, which it packs, to be unpacked.
+bool is_file_of_oras(const std::string& media_type, const Json& annotations) {
+  return media_type == "application/vnd.oci.image.layer.v1.tar" && !text_of(annotations, title_key).empty() &&
+         !annotations.contains("io.deis.oras.content.unpack");
+}
+
 void add_layer(const Json& layer, PackageManifest& package) {
   const std::string media_type = layer.at("mediaType").get<std::string>();
-  const bool readable = media_type.ends_with(".raw") || media_type.starts_with("text/");
-  if (!readable) {
+  const Json annotations = layer.value("annotations", Json::object());
+  const bool is_raw = media_type.ends_with(".raw") || media_type.starts_with("text/") ||
+                      media_type == "application/octet-stream" || is_file_of_oras(media_type, annotations);
+  if (!is_raw) {
     throw Error(ErrorCode::storage,
                 fmt::format("it holds a layer of the type {}; only raw files are supported", in_quotes(media_type)));
   }
-  const Json annotations = layer.value("annotations", Json::object());
   StoredFile file{file_name_of(annotations), {digest_of(layer), layer.at("size").get<std::uint64_t>()}};
   if (annotations.contains(target_keys[0].key)) {
     Variant variant{file.name, {}, {}};
@@ -162,10 +171,10 @@ void find_model_file(PackageManifest& package) {
     if (package.find(package.model_file) != nullptr) return;
     throw Error(ErrorCode::storage, fmt::format("its model {} is not among its files", in_quotes(package.model_file)));
   }
+  std::set<std::string_view> variants;
+  for (const Variant& variant : package.variants) variants.insert(variant.model_file);
   for (const StoredFile& file : package.files) {
-    const bool variant = std::any_of(package.variants.begin(), package.variants.end(),
-                                     [&](const Variant& v) { return v.model_file == file.name; });
-    if (variant || !file.name.ends_with(".onnx")) continue;
+    if (variants.contains(file.name) || !file.name.ends_with(".onnx")) continue;
     if (!package.model_file.empty()) {
       throw Error(ErrorCode::storage, fmt::format("it does not say which of {} and {} is the model",
                                                   in_quotes(package.model_file), in_quotes(file.name)));
@@ -173,6 +182,12 @@ void find_model_file(PackageManifest& package) {
     package.model_file = file.name;
   }
   if (package.model_file.empty()) throw Error(ErrorCode::storage, "it holds no ONNX file");
+}
+
+// Packages that were stored by former versions have the whole address, whose query may hold a signature.
+std::string without_query(const std::string& address) {
+  const std::size_t query = address.find('?');
+  return query == std::string::npos ? address : address.substr(0, query) + "?…";
 }
 
 PackageManifest decode(const Json& json) {
@@ -185,9 +200,10 @@ PackageManifest decode(const Json& json) {
   package.provider = text_of(annotations, provider_key);
   package.precision = text_of(annotations, precision_key);
   package.shapes = text_of(annotations, shapes_key);
-  package.origin = {.source = text_of(annotations, source_key),
+  package.origin = {.source = without_query(text_of(annotations, source_key)),
                     .revision = text_of(annotations, revision_key),
-                    .file = text_of(annotations, origin_file_key)};
+                    .file = text_of(annotations, origin_file_key),
+                    .requested_revision = text_of(annotations, requested_revision_key)};
   for (const auto& [key, value] : annotations.items()) {
     if (!key.starts_with(metadata_prefix) || !value.is_string()) continue;
     package.metadata.emplace_back(key.substr(metadata_prefix.size()), value.get<std::string>());
@@ -204,7 +220,7 @@ auto reading(const std::string& name, const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::storage, fmt::format("{} is damaged: {}", name, error.what()));
+    throw Error(ErrorCode::storage, fmt::format("{} is damaged: {}", name, json_problem(error)));
   } catch (const Error& error) {
     throw error.within(name);
   }
@@ -242,6 +258,9 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
   if (!package.origin.source.empty()) annotations[source_key] = package.origin.source;
   if (!package.origin.revision.empty()) annotations[revision_key] = package.origin.revision;
   if (!package.origin.file.empty()) annotations[origin_file_key] = package.origin.file;
+  if (!package.origin.requested_revision.empty()) {
+    annotations[requested_revision_key] = package.origin.requested_revision;
+  }
   for (const auto& [key, value] : package.metadata) annotations[std::string(metadata_prefix) + key] = value;
   Json layers = Json::array();
   for (const StoredFile& file : package.files) layers.push_back(layer(file, package));

@@ -17,9 +17,13 @@ inline constexpr const char* modelpack_artifact_type = "application/vnd.cncf.mod
 
 /// Where a package came from.
 struct PackageOrigin {
-  std::string source;    ///< an address: "https://huggingface.co/ORG/NAME"; empty: it was made on this machine
+  /// An address, without its query: "https://huggingface.co/ORG/NAME", "https://host/model.onnx?…"; empty: it was made
+  /// on this machine.
+  std::string source;
   std::string revision;  ///< the commit
-  std::string file;      ///< the ONNX file of the source that is the model; empty: it was converted
+  std::string file;      ///< the file of the source that is the model; empty: all its weights, which were converted
+  /// The branch, tag or commit that was asked for; empty: the default branch, or an earlier gpux stored it.
+  std::string requested_revision = {};
 
   bool operator==(const PackageOrigin&) const = default;
 };

@@ -111,7 +111,7 @@ void require_well_formed(const PackageContent& content) {
 }
 
 StoredModel named(const LayoutIndex::Entry& entry) {
-  return {entry.reference, entry.digest, entry.created, {}, {}, entry.pulled_from};
+  return {entry.reference, entry.digest, entry.created, {}, {}, entry.pulled_from, entry.verified_by};
 }
 
 Error no_such_model(const Reference& name) {
@@ -170,26 +170,43 @@ StoredModel Store::add(const PackageContent& content, std::span<const Reference>
   return model;
 }
 
-StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
-                         const std::string& source) {
-  const PackageManifest package = decode_manifest(manifest, "the package");
-  prepare();
-  const FileLock content_lock(root_ / content_lock_name, FileLock::Mode::shared);
-  for (const std::string& digest : references_of(manifest, "the package").blobs) {
+std::string Store::take_in(std::span<const std::string> digests, const IncomingBlobs& blobs) const {
+  for (const std::string& digest : digests) {
     if (const int error = rename_file(blobs.path_of(digest), blobs_.path_of(digest)); error != 0 && error != ENOENT) {
       throw_storage_error("write", blobs_.path_of(digest), error);
     }
     std::error_code error;
-    if (fs::is_regular_file(blobs_.path_of(digest), error)) continue;
-    throw Error(ErrorCode::storage, fmt::format("the package is not complete: sha256:{} is missing", digest));
+    if (!fs::is_regular_file(blobs_.path_of(digest), error)) return digest;
+  }
+  return {};
+}
+
+StoredModel Store::adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
+                         const std::string& source, const std::function<void()>& receive_missing,
+                         const std::string& verified_by) {
+  const PackageManifest package = decode_manifest(manifest, "the package");
+  const std::vector<std::string> digests = references_of(manifest, "the package").blobs;
+  prepare();
+  std::optional<FileLock> content_lock;
+  for (int attempts_left = 10;; --attempts_left) {
+    receive_missing();
+    content_lock.emplace(root_ / content_lock_name, FileLock::Mode::shared);
+    const std::string missing = take_in(digests, blobs);
+    if (missing.empty()) break;
+    if (attempts_left == 1) {
+      throw Error(ErrorCode::storage, fmt::format("the package is not complete: sha256:{} is missing", missing));
+    }
+    content_lock.reset();  // what is received takes long
   }
   const Blob stored = blobs_.add_text(manifest);
   blobs_.flush();
-  StoredModel model{names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}, source};
+  StoredModel model{
+      names.empty() ? Reference{} : names.front(), stored.digest, now(), package, {}, source, verified_by};
   lay_out(model, Check::digests);
   const FileLock index_lock = lock_index();
   LayoutIndex index = LayoutIndex::read(root_);
-  for (const Reference& name : names) index.set(name, stored, model.created, types_of(manifest, "the package"), source);
+  const ManifestTypes types = types_of(manifest, "the package");
+  for (const Reference& name : names) index.set(name, stored, model.created, types, source, verified_by);
   storing([&] { index.write(root_); });
   return model;
 }
@@ -204,7 +221,7 @@ StoredModel Store::tag(const Reference& existing, const Reference& name) {
   std::error_code error;
   const std::uint64_t bytes = fs::file_size(blobs_.path_of(entry->digest), error);
   require_stored(error, "read", blobs_.path_of(entry->digest));
-  index.set(name, {entry->digest, bytes}, entry->created, entry->types, entry->pulled_from);
+  index.set(name, {entry->digest, bytes}, entry->created, entry->types, entry->pulled_from, entry->verified_by);
   storing([&] { index.write(root_); });
   model->reference = name;
   return *std::move(model);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,7 @@ struct StoredModel {
   std::string damage;  ///< why it cannot be used; empty where it can
   /// The registry, the archive or the hub's address that it came from; empty: it was made on this machine.
   std::string pulled_from;
+  std::string verified_by = {};  ///< the public key whose signature its pull has seen, as base64; empty: none
 
   /// The identity as people see it.
   [[nodiscard]] std::string short_id() const { return digest.substr(0, 12); }
@@ -71,11 +73,14 @@ class Store {
   /// files have one name or a name leaves the package; errors of the files that are read.
   StoredModel add(const PackageContent& content, std::span<const Reference> names);
 
-  /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest, and its files are in the
-  /// store or have arrived in `blobs`. Errors storage if decode_manifest() refuses the manifest or a file is missing.
-  /// `source`: the registry or the archive, for StoredModel::pulled_from.
+  /// Stores a package from elsewhere as it is, byte by byte: `manifest` is its OCI manifest. `receive_missing` brings
+  /// what the store lacks into `blobs`; it is called first, and again where another process has taken something away
+  /// meanwhile, as `gpux rm` of a model with the same files does. `source`: the registry or the archive, for
+  /// StoredModel::pulled_from. `verified_by` is kept as there. Errors storage if decode_manifest() refuses the manifest
+  /// or a file is still missing; of the function.
   StoredModel adopt(const std::string& manifest, const IncomingBlobs& blobs, std::span<const Reference> names,
-                    const std::string& source);
+                    const std::string& source, const std::function<void()>& receive_missing,
+                    const std::string& verified_by = {});
 
   /// Whether the blob is in the store and undamaged. Reads all of it.
   [[nodiscard]] bool has(const Blob& blob) const { return blobs_.damage(blob).empty(); }
@@ -112,6 +117,8 @@ class Store {
   void prepare() const;
   [[nodiscard]] FileLock lock_index() const;
   [[nodiscard]] PackageManifest store_files(const PackageContent& content) const;
+  /// Moves the blobs into the store, under the lock of its content; the digest of one that is missing.
+  [[nodiscard]] std::string take_in(std::span<const std::string> digests, const IncomingBlobs& blobs) const;
   [[nodiscard]] StoredModel load(StoredModel model) const;
   [[nodiscard]] std::filesystem::path tree_of(const StoredModel& model) const;
   enum class Check : unsigned char { sizes, digests };

@@ -147,7 +147,9 @@ class Splitter {
   }
 
   void pass_brackets() {
-    std::bitset<json_depth_limit> is_list;
+    // Of a value that this does not read: a schema of 128 levels, and what is around it.
+    constexpr std::size_t max_depth = 136;
+    std::bitset<max_depth> is_list;
     std::size_t depth = 0;
     do {
       pass_to_bracket_or_quote();
@@ -155,7 +157,7 @@ class Splitter {
       if (character == '"') {
         pass_string();
       } else if (character == '[' || character == '{') {
-        if (depth == json_depth_limit) refuse(fmt::format("lists and objects nest deeper than {}", json_depth_limit));
+        if (depth == max_depth) refuse(fmt::format("lists and objects nest deeper than {}", max_depth));
         is_list[depth++] = character == '[';
         ++cursor_.at;
       } else if (character == (is_list[depth - 1] ? ']' : '}')) {

@@ -15,7 +15,7 @@ struct JsonInput {
 };
 
 /// These take a text apart without reading its values: a value's brackets and quotes are matched, the rest is left to
-/// who reads it (read_json_value). The work is linear, nothing recurses, and lists and objects deeper than 64 are
+/// who reads it (read_json_value). The work is linear, nothing recurses, and lists and objects deeper than 136 are
 /// refused. The bare words NaN, Infinity and -Infinity pass. All throw Error invalid_input with line and column,
 /// also where anything but blanks is left over.
 

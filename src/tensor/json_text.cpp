@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "base/utf8_prefix.h"
 
 namespace gpux {
 namespace {
@@ -96,10 +97,7 @@ std::string json_excerpt(std::string_view text) {
   } else if (!ends_json_word(text.front())) {
     while (length < text.size() && length <= longest && !ends_json_word(text[length])) ++length;
   }
-  std::string excerpt(text.substr(0, length > longest ? longest - 3 : length));
-  for (char& character : excerpt) {
-    if (character < 0x20 || character == 0x7f) character = '?';
-  }
+  const std::string excerpt = one_line(utf8_prefix(text, length > longest ? longest - 3 : length));
   return length > longest ? excerpt + "..." : excerpt;
 }
 

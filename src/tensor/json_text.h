@@ -63,8 +63,8 @@ struct JsonCursor {
 /// Whether `word` is a number as JSON writes it, as a whole.
 [[nodiscard]] bool is_json_number(std::string_view word) noexcept;
 
-/// The number, word, string or bracket that `text` begins with, for a message: one line of at most 40 printable
-/// ASCII characters, "the end of the text" where there is nothing.
+/// The number, word, string or bracket that `text` begins with, for a message: one_line() of at most its first 40
+/// bytes, "the end of the text" where there is nothing.
 [[nodiscard]] std::string json_excerpt(std::string_view text);
 
 /// Reads the string whose opening quote is at the cursor into `out`. Returns what is wrong with it, or null; then the

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,13 +35,10 @@ void append_float(std::string& out, Float number, NonFinite nonfinite) {
   }
 }
 
+// As the float32 that it is exactly. The shortest decimal of the type itself is another number to who reads it as
+// anything else: 0.1 for the float16 0.09997559, 6e4 for the float8 57344.
 void append_small_float(std::string& out, ElementType type, std::uint16_t bits, NonFinite nonfinite) {
-  const double value = small_float_value(type, bits);
-  if (!std::isfinite(value)) return append_float(out, value, nonfinite);
-  const double decimal = shortest_decimal(type, bits);
-  // A normal float keeps six digits, more than these types need, and is written in half the time.
-  if (std::fabs(decimal) >= std::numeric_limits<float>::min()) return append_number(out, static_cast<float>(decimal));
-  append_number(out, decimal);
+  append_float(out, static_cast<float>(small_float_value(type, bits)), nonfinite);
 }
 
 // Lists of the shape `sizes` around what append_innermost(row) writes, row counting from 0.

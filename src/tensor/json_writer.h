@@ -18,9 +18,9 @@ enum class NonFinite : std::uint8_t {
 /// an empty list, what lies further in is not seen), sequences as lists, maps as objects in the order of their keys,
 /// an empty optional as null.
 /// Integers are exact, bools true and false; a number of a floating type has as few digits as read back to the same
-/// value in that type. Strings are escaped; each byte that is not part of UTF-8 becomes U+FFFD.
-/// Error invalid_input for complex types and maps whose keys are neither string nor int64; resource_exhausted for a
-/// shape without elements that asks for millions of empty lists.
+/// value: as float64 for float64, as float32 for float32 and the smaller types. Strings are escaped; each byte that is
+/// not part of UTF-8 becomes U+FFFD. Error invalid_input for complex types and maps whose keys are neither string nor
+/// int64; resource_exhausted for a shape without elements that asks for millions of empty lists.
 void append_json(std::string& out, const Value& value, NonFinite nonfinite = NonFinite::null);
 
 /// Appends `text` in quotes, escaped as above.

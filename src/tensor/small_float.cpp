@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -102,37 +101,6 @@ SmallFloatRounding round_to(const Format& format, double value, Remainder remain
           .tie = scaled.tie};
 }
 
-constexpr int max_digits = 5;  // enough to tell any two neighbours of at most 11 significant bits apart
-
-// Powers of ten that a double holds exactly.
-constexpr std::array<double, 23> exact_powers{1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-// For numbers of at most five digits before the point; several times as fast as std::round.
-double to_whole(double number) noexcept {
-  // NOLINTNEXTLINE(bugprone-incorrect-roundings): what comes out is tried, not trusted
-  return static_cast<double>(static_cast<std::int64_t>(number + 0.5));
-}
-
-// `magnitude` to that many significant digits, as the double nearest to the decimal.
-double with_digits(double magnitude, int digits, int decimal_exponent) noexcept {
-  const int places = digits - 1 - decimal_exponent;
-  if (places >= 0 && places < static_cast<int>(exact_powers.size())) {
-    const double power = exact_powers[static_cast<std::size_t>(places)];
-    return to_whole(magnitude * power) / power;
-  }
-  if (places < 0 && -places < static_cast<int>(exact_powers.size())) {
-    const double power = exact_powers[static_cast<std::size_t>(-places)];
-    return to_whole(magnitude / power) * power;
-  }
-  std::array<char, 32> text{};
-  const auto written =
-      std::to_chars(text.data(), text.data() + text.size(), magnitude, std::chars_format::scientific, digits - 1);
-  double value = 0;
-  std::from_chars(text.data(), written.ptr, value);
-  return value;
-}
-
 }  // namespace
 
 bool is_small_float(ElementType type) noexcept {
@@ -171,22 +139,6 @@ std::optional<std::uint16_t> small_float_infinity(ElementType type, bool negativ
 double largest_finite(ElementType type) noexcept {
   if (const Format* format = format_of(type)) return magnitude_of(*format, format->largest);
   return type == ElementType::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
-}
-
-double shortest_decimal(ElementType type, std::uint16_t bits) noexcept {
-  const double value = small_float_value(type, bits);
-  const double magnitude = std::fabs(value);
-  if (magnitude == 0) return value;
-  const Format& format = *format_of(type);
-  const int decimal_exponent = static_cast<int>(std::floor(std::log10(magnitude)));
-  for (int digits = 1; digits <= max_digits; ++digits) {
-    const double candidate = std::copysign(with_digits(magnitude, digits, decimal_exponent), value);
-    if (!std::isfinite(candidate)) continue;
-    // A tie is left alone: the candidate's decimal may lie on the other side of it than its double.
-    const SmallFloatRounding rounding = round_to(format, candidate, Remainder::exact);
-    if (rounding.fits && rounding.bits == bits && !rounding.tie) return candidate;
-  }
-  return value;
 }
 
 }  // namespace gpux

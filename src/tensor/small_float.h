@@ -36,7 +36,4 @@ struct SmallFloatRounding {
 /// The largest finite value of a floating type, small or not.
 [[nodiscard]] double largest_finite(ElementType type) noexcept;
 
-/// The double whose shortest decimal form is the shortest that reads back as this finite bit pattern.
-[[nodiscard]] double shortest_decimal(ElementType type, std::uint16_t bits) noexcept;
-
 }  // namespace gpux

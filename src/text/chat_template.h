@@ -13,7 +13,8 @@ namespace gpux::text {
 /// transformers. It cannot change values, include files or run code. Not supported, and errors: the tags block,
 /// extends, include, import and autoescape; the filters pprint, random, striptags, truncate, urlencode, urlize,
 /// wordcount, wordwrap, xmlattr, filesizeformat and forceescape; joiner, cycler and lipsum; varargs and kwargs of
-/// macros.
+/// macros. As in Jinja, a filter or a test that there is not is an error where it is read, but behind a condition where
+/// it is used.
 ///
 /// Never changed once it is made: may be used by several threads at once. Copies are the same one.
 class ChatTemplate {
@@ -30,7 +31,8 @@ class ChatTemplate {
   ///
   /// The work is limited by the size of the values, the nesting of the values to 64 levels, and that of macros and
   /// loops to 200. Errors invalid_input (no JSON object; what the template says by raise_exception(); values that it
-  /// does not take; above `max_bytes`), invalid_model (it takes too many steps, or uses an unknown function).
+  /// does not take; above `max_bytes`), invalid_model (it takes too many steps, or uses an unknown function, filter or
+  /// test).
   [[nodiscard]] std::string render(std::string_view values,
                                    std::chrono::system_clock::time_point now = std::chrono::system_clock::now(),
                                    std::size_t max_bytes = max_text_bytes) const;

@@ -95,25 +95,25 @@ KeptVocabularies& Tokenizer::vocabularies() const noexcept {
   return state_->vocabularies;
 }
 
-Tokenizer Tokenizer::from_json(std::string_view json) {
+Tokenizer Tokenizer::from_json(std::string_view json, std::string_view changes) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<const State>> open;
-  const std::string key = sha256_of(json);
+  const std::string key = changes.empty() ? sha256_of(json) : sha256_of(json) + sha256_of(changes);
   // Whoever comes while another opens the same one waits for it.
   const std::lock_guard lock(mutex);
   if (const auto found = open.find(key); found != open.end()) {
     if (auto state = found->second.lock()) return Tokenizer(std::move(state));
   }
   auto state = std::make_shared<State>();
-  check(gpux_tokenizer_open(json.data(), json.size(), &state->tokenizer), ErrorCode::invalid_model);
+  check(gpux_tokenizer_open(borrow(json), borrow(changes), &state->tokenizer), ErrorCode::invalid_model);
   std::erase_if(open, [](const auto& other) { return other.second.expired(); });
   open[key] = state;
   return Tokenizer(std::move(state));
 }
 
-Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json) {
+Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json, std::string_view changes) {
   try {
-    return from_json(read_file(tokenizer_json));
+    return from_json(read_file(tokenizer_json), changes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model) throw;
     throw error.within(tokenizer_json.string());

@@ -74,10 +74,11 @@ class EncodedText {
 /// so are those made of the same text while one of them lives: vocabularies are large.
 class Tokenizer {
  public:
-  /// Errors not_found, storage, invalid_model (it is no tokenizer).
-  static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
+  /// `changes` is what the files next to tokenizer.json change in it: as gpux_tokenizer_open() takes them. Errors
+  /// not_found, storage, invalid_model (it is no tokenizer, or does not go with the changes).
+  static Tokenizer from_file(const std::filesystem::path& tokenizer_json, std::string_view changes = {});
   /// Error invalid_model.
-  static Tokenizer from_json(std::string_view json);
+  static Tokenizer from_json(std::string_view json, std::string_view changes = {});
 
   /// Whether they are the same one.
   bool operator==(const Tokenizer&) const = default;

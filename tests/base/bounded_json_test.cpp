@@ -1,5 +1,8 @@
 #include "base/bounded_json.h"
 
+#include <algorithm>
+#include <ctime>
+#include <limits>
 #include <string>
 
 #include <fmt/format.h>
@@ -46,6 +49,57 @@ TEST(BoundedJson, HasFewKeysWhereEachIsComparedWithAll) {
   EXPECT_EQ(refusal_of<Ordered>("{\"a\":" + full + ",\"b\":" + full + "}"), "");
   EXPECT_EQ(refusal_of<Ordered>("{\"a\":" + full + "," + object_of(1024).substr(1)),
             "an object of more than 1024 keys");
+}
+
+// Of this thread, the least of some tries.
+template <typename Json>
+double seconds_for(const std::string& text) {
+  double least = std::numeric_limits<double>::max();
+  for (int i = 0; i < 3; ++i) {
+    const auto now = [] {
+      timespec time{};
+      ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    const double begin = now();
+    (void)parse_bounded_json<Json>(text);
+    least = std::min(least, now() - begin);
+  }
+  return least;
+}
+
+std::string list_of(int members, const std::string& member) {
+  std::string text = "[";
+  for (int i = 0; i < members; ++i) text += (i == 0 ? "" : ",") + member;
+  return text + "]";
+}
+
+// 8 times as much takes about 8 times as long, and not 64 times.
+TEST(BoundedJson, TakesTimeInProportionToTheText) {
+  constexpr int few = 10'000, many = 80'000;
+  const auto ratio = [](const auto& text_of, auto kind) {
+    return seconds_for<decltype(kind)>(text_of(many)) / seconds_for<decltype(kind)>(text_of(few));
+  };
+  const auto objects = [](int members) { return list_of(members, "{}"); };
+  const auto lists = [](int members) { return list_of(members, "[1]"); };
+  const auto named = [](int members) {
+    std::string text = "{";
+    for (int i = 0; i < members; ++i) text += fmt::format("{}\"{}\":{{}}", i == 0 ? "" : ",", i);
+    return text + "}";
+  };
+  EXPECT_LT(ratio(objects, nlohmann::json()), 30);
+  EXPECT_LT(ratio(objects, Ordered()), 30);
+  EXPECT_LT(ratio(lists, nlohmann::json()), 30);
+  EXPECT_LT(ratio(named, nlohmann::json()), 30);
+}
+
+TEST(BoundedJson, IsTheDocumentAndItsErrors) {
+  EXPECT_EQ(parse_bounded_json(R"({"a":[1,-2,1.5,"x",null,true,{"b":{}}]})").dump(),
+            R"({"a":[1,-2,1.5,"x",null,true,{"b":{}}]})");
+  EXPECT_EQ(parse_bounded_json<Ordered>(R"({"b":1,"a":2})").dump(), R"({"b":1,"a":2})");
+  for (const char* text : {"", "{", "[1,]", "{} {}", "{\"a\" 1}", "1e999", "\"\xff\""}) {
+    EXPECT_THROW((void)parse_bounded_json(text), nlohmann::json::exception) << text;
+  }
 }
 
 }  // namespace

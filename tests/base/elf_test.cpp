@@ -1,6 +1,7 @@
 #include "base/elf.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -29,6 +30,20 @@ TEST(ElfSymbols, AreFoundInBothKindsOfHashTables) {
     EXPECT_EQ(exports(one.library, "CreateEpFactories"), one.is_plugin) << one.library;
     EXPECT_EQ(exports(one.library, "CreateEpFactorie"), false) << one.library;
     EXPECT_EQ(exports(one.library, "made_for_tests"), true) << one.library;
+  }
+}
+
+TEST(ElfBuildId, IsEmptyForWhatHasNone) {
+  EXPECT_EQ(elf_build_id({}), "");
+  const std::string text(4096, 'x');
+  EXPECT_EQ(elf_build_id(std::as_bytes(std::span(text))), "");
+  // A damaged file: every length and place may lie.
+  const MappedFile file(std::filesystem::path(PROVIDER_FOLDER) / "libmade_neither.so");
+  std::vector<std::byte> damaged(file.bytes().begin(), file.bytes().end());
+  for (std::size_t i = 32; i < std::min<std::size_t>(damaged.size(), 1024); ++i) {
+    const std::byte was = std::exchange(damaged[i], std::byte{0xff});
+    EXPECT_LE(elf_build_id(damaged).size(), 128U);
+    damaged[i] = was;
   }
 }
 

@@ -72,6 +72,27 @@ TEST(ScratchFolder, RemovesWhatAKilledProcessLeft) {
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("made", "made.gpux-abcdef", "made.gpux-other"));
 }
 
+TEST(ScratchFolder, RemovesWhatAKilledProcessLeftBeside) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";
+  const test::TemporaryFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ScratchFolder scratch(folder.path() / "output");
+    std::ofstream(scratch.path() / "file") << "x";
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(names_in(folder.path()).size(), 1U);
+  // A user's folder whose name is like it stays.
+  fs::create_directory(folder.path() / "notes.gpux-abcdef");
+  const ScratchFolder in_use(folder.path() / "third");
+  const std::string third = in_use.path().filename();
+  static_cast<void>(ScratchFolder(folder.path() / "another"));
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAre("notes.gpux-abcdef", third));
+}
+
 // Where the process is ended by a signal whose handler asks for it.
 TEST(ScratchFolder, GoesBeforeASignalEndsTheProcess) {
   if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer allows no threads after a fork";

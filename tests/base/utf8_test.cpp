@@ -88,6 +88,32 @@ TEST(Utf8, ScanAgreesWithTheWhole) {
   EXPECT_GT(accepted, 500U);
 }
 
+// Whoever wrote a text that is printed must not move the cursor, set a title or turn the line round.
+TEST(Utf8, ATerminalShowsAndObeysNothing) {
+  struct Row {
+    std::string_view text, line, shown;
+  };
+
+  for (const auto& [text, line, shown] : std::vector<Row>{
+           {"Köln, 東京 🙂", "Köln, 東京 🙂", "Köln, 東京 🙂"},
+           {"a\nb\tc", "a b c", "a\nb\tc"},
+           {"over\rwritten", "over written", "over\\x0dwritten"},
+           {"\x1b]0;title\x07", "\\x1b]0;title\\x07", "\\x1b]0;title\\x07"},
+           {"\x7f\x08", "\\x7f\\x08", "\\x7f\\x08"},
+           {"\xc2\x9b"
+            "31m",
+            "\\u009b31m", "\\u009b31m"},
+           {"\x9b", "\\x9b", "\\x9b"},
+           {"txt\xe2\x80\xae"
+            "exe",
+            "txt\\u202eexe", "txt\\u202eexe"},
+           {"\xe2\x81\xa6", "\\u2066", "\\u2066"},
+       }) {
+    EXPECT_EQ(one_line(text), line);
+    EXPECT_EQ(shown_on_terminal(text), shown);
+  }
+}
+
 TEST(Utf8, IsRequiredByAnErrorOfTheInput) {
   EXPECT_NO_THROW(require_utf8("plain"));
   try {

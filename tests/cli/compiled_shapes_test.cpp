@@ -97,6 +97,30 @@ TEST_F(CompiledShapes, AreCompiledAheadAndKeptInThePackage) {
   EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
 }
 
+// Half of one that was written when the machine lost power, or of a compiler that is another behind the same name.
+TEST_F(CompiledShapes, AreCompiledAgainWhereTheEngineThatWasKeptCannotBeRead) {
+  const Words arguments{"run",     model("add.onnx"), "--provider", "tensorrt-rtx", "--strict", "provider",
+                        "--input", two_rows,          "-v"};
+  ASSERT_EQ(run(arguments).code, 0);
+  fs::path engine;
+  for (const auto& entry : fs::recursive_directory_iterator(gpux_.home() / "cache" / "engines")) {
+    if (entry.path().filename() == "sum.engine") engine = entry.path();
+  }
+  ASSERT_FALSE(engine.empty());
+  std::ofstream(engine) << "an eng";
+  const Outcome again = run(arguments);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr(sums));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("tensorrt-rtx: the engine that was kept is removed, and the model compiled "
+                                         "again: "),
+                               HasSubstr("the engine cannot be deserialized")));
+  EXPECT_THAT(recorded("compiled"), Not(ElementsAre()));
+  const Outcome warm = run(arguments);
+  EXPECT_THAT(warm.err, Not(HasSubstr("compiled again")));
+  EXPECT_THAT(recorded("compiled"), ElementsAre());
+  EXPECT_THAT(recorded("read"), Not(ElementsAre()));
+}
+
 TEST_F(CompiledShapes, AreDerivedFromTheProject) {
   fs::copy_file(model("add.onnx"), gpux_.folder().path() / "add.onnx");
   gpux_.folder().write("gpux.yml",

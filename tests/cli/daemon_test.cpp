@@ -218,7 +218,7 @@ TEST_F(Daemon, MakesTheVectorsThatEmbedMakes) {
 
   const auto ask = [&](const char* target) {
     return http::RawClient(ready.at("metrics_port").get<std::uint16_t>())
-        .ask(std::string("GET ") + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
+        .ask(std::string("GET ") + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .body;
   };
   EXPECT_TRUE(eventually([&] { return Json::parse(ask("/status")).at("written") == 3; }));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
+#include "cli/terminal.h"
 #include "text/token_words.h"
 
 namespace gpux::test {
@@ -33,6 +34,26 @@ TEST_F(Generate, PrintsTheTextAndSaysWhatRan) {
   EXPECT_THAT(outcome.err, HasSubstr("tokens after a prompt of 3 ("));
   EXPECT_EQ(gpux_.run({"-q", "generate", "tiny", "-", "--max-tokens", "5"}, {.standard_input = "w1 w2"}).out,
             outcome.out);
+}
+
+// As a word: what a pipe brings is the prompt.
+TEST_F(Generate, ReadsAPipeWithoutAPrompt) {
+  const std::vector<std::string> words{"-q", "generate", "tiny", "--max-tokens", "5"};
+  EXPECT_EQ(gpux_.run(words, {.standard_input = "w1 w2"}).out,
+            gpux_.run({"-q", "generate", "tiny", "w1 w2", "--max-tokens", "5"}).out);
+  Terminal terminal(gpux_, words);
+  EXPECT_EQ(terminal.wait(), 2);
+  EXPECT_THAT(terminal.shown(), HasSubstr("PROMPT is missing: the text to continue, as an argument or from a pipe"));
+}
+
+TEST_F(Generate, MeasuresWithinTheContext) {
+  const std::filesystem::path source = std::filesystem::path(GPUX_SOURCE_DIR) / "tests/generation/references/qwen3";
+  const Outcome imported = gpux_.run({"import", source, "-t", "short", "--context-length", "50"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Json measured = gpux_.run({"bench", "short", "--runs", "1", "--json"}).json();
+  EXPECT_EQ(measured.at("prompt_tokens"), 40) << measured;
+  EXPECT_EQ(measured.at("generate_tokens"), 10);
+  EXPECT_EQ(gpux_.run({"bench", "short", "--prompt-tokens", "45", "--generate-tokens", "10"}).code, 2);
 }
 
 TEST_F(Generate, GivesOneDocumentWithJson) {
@@ -196,7 +217,6 @@ TEST_F(Generate, RefusesByName) {
 
   const std::string add = model("add.onnx");
   for (const Row& row : std::vector<Row>{
-           {{"generate", "tiny"}, 2, "PROMPT is required"},
            {{"generate", "none", "a"}, 7, "no model 'none:latest' is stored here"},
            {{"generate", add, "a"}, 4, "'add' generates no text"},
            {{"generate", "tiny", "a", "--temperature", "-1"}, 2, "temperature is -1; accepted: 0 to 100"},

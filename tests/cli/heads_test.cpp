@@ -185,7 +185,27 @@ TEST_F(Heads, ARankersActivationIsThatOfItsConfig) {
   EXPECT_NEAR(run(arguments).at("scores").at(0).get<double>(), logit, near);
   config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Tanh"}};
   write_file_atomically(made / "config.json", config.dump());
-  EXPECT_NE(gpux_.run(arguments).code, 0);
+  EXPECT_NEAR(run(arguments).at("scores").at(0).get<double>(), std::tanh(logit), near);
+  config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.ReLU"}};
+  write_file_atomically(made / "config.json", config.dump());
+  const Outcome refused = gpux_.run(arguments);
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("accepted: Sigmoid, Identity, Tanh of torch.nn"));
+}
+
+// Before anything is converted.
+TEST_F(Heads, ARankersActivationIsRefusedBeforeTheConversion) {
+  const std::filesystem::path folder = write_task_folder(gpux_.folder(), "rank-mpnet");
+  const std::filesystem::path made = gpux_.folder().path() / "made";
+  Json config = Json::parse(read_file(folder / "config.json"));
+  config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.ReLU"}};
+  write_file_atomically(folder / "config.json", config.dump());
+  // Its data would be read by the conversion.
+  std::filesystem::resize_file(folder / "model.safetensors", 1000);
+  const Outcome refused = gpux_.run({"import", folder.string(), "-o", made.string()});
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("accepted: Sigmoid, Identity, Tanh of torch.nn"));
+  EXPECT_FALSE(std::filesystem::exists(made));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_F(Images, GoThroughModelsOfTheirOwn) {
   EXPECT_EQ(inspected["outputs"][0]["name"], "digit");
   const Serving server(gpux_, {"steps"});
   const std::string file = read_file(image_path(4));
-  EXPECT_EQ(server.json("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: " +
+  EXPECT_EQ(server.json("POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: " +
                         std::to_string(file.size()) + "\r\n\r\n" + file),
             (Json{{"digit", {{4}}}}));
 
@@ -160,7 +160,7 @@ TEST_F(Images, AreServed) {
   const std::string base64 = to_base64(std::as_bytes(std::span(file)));
   EXPECT_EQ(server.json(http::post("/predict", Json{{"image", base64}}.dump())), told);
   const auto post_as = [](const std::string& type, const std::string& body) {
-    return "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: " + type +
+    return "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: " + type +
            "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   };
   EXPECT_EQ(server.json(post_as("image/png", file)), told);
@@ -197,10 +197,11 @@ TEST_F(Images, AreServed) {
   const auto size = static_cast<std::uint32_t>(file.size());
   std::memcpy(bytes.data(), &size, sizeof size);
   const std::string body = json + bytes + file;
-  EXPECT_EQ(server.json("POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nInference-Header-Content-Length: " +
-                        std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(body.size()) +
-                        "\r\n\r\n" + body)["outputs"][0]["data"],
-            told["logits"][0]);
+  EXPECT_EQ(
+      server.json("POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: " +
+                  std::to_string(json.size()) + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+                  body)["outputs"][0]["data"],
+      told["logits"][0]);
 
   // What lies on the server's machine is not for its clients.
   const std::string path = server.json(http::post("/predict", Json{{"image", image_path(3)}}.dump()), 400).dump();

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/eventually.h"
 #include "base/plain_signals.h"
 #include "cli/serving.h"
 
@@ -75,13 +76,31 @@ TEST(Sandbox, RefusesWhatAnOperatorTriesAndTheServerLives) {
   const Serving server(gpux, hostile({"--sandbox", "on", "--memory", "128MB"}));
   EXPECT_THAT(verdict_of(server), HasSubstr("sandboxed: Landlock ABI "));
   EXPECT_THAT(verdict_of(server), HasSubstr("seccomp"));
-  for (const std::string& what :
-       {"read:" + secret, std::string("read:/etc/passwd"), "read:/proc/" + process_of(server) + "/environ",
-        "read:/proc/" + process_of(server) + "/cmdline", "write:" + made, std::string("write:/tmp/gpux-sandbox-test"),
-        "connect:" + std::to_string(server.port()), "spawn:" + made, "exec:" + made, std::string("fork"),
-        std::string("memory-file"), std::string("allocate-shared:64"), std::string("trace"), std::string("signal"),
-        std::string("signal-by-file"), std::string("limits"), "mode:" + secret, "remove:" + secret,
-        "mode:" + model("attempt.onnx")}) {
+  for (const std::string& what : {"read:" + secret,
+                                  std::string("read:/etc/passwd"),
+                                  "read:/proc/" + process_of(server) + "/environ",
+                                  "read:/proc/" + process_of(server) + "/cmdline",
+                                  "write:" + made,
+                                  std::string("write:/tmp/gpux-sandbox-test"),
+                                  "connect:" + std::to_string(server.port()),
+                                  "spawn:" + made,
+                                  "exec:" + made,
+                                  std::string("fork"),
+                                  std::string("memory-file"),
+                                  std::string("allocate-shared:64"),
+                                  std::string("trace"),
+                                  std::string("signal"),
+                                  std::string("signal-by-file"),
+                                  std::string("limits"),
+                                  "mode:" + secret,
+                                  "remove:" + secret,
+                                  "mode:" + model("attempt.onnx"),
+                                  std::string("fill-memory-files:64"),
+                                  std::string("group"),
+                                  std::string("priority:group"),
+                                  std::string("priority:user"),
+                                  "watch:" + gpux.folder().path().string(),
+                                  std::string("cut-errors")}) {
     EXPECT_THAT(attempt(server, what), StartsWith("refused: ")) << what;
   }
   EXPECT_FALSE(fs::exists(made));
@@ -109,11 +128,63 @@ TEST(Sandbox, IsWhatRefusesThem) {
   for (const std::string& what :
        {"write:" + made, "connect:" + std::to_string(server.port()), std::string("fork"), std::string("memory-file"),
         std::string("allocate:64"), std::string("allocate-shared:64"), std::string("signal"),
-        std::string("signal-by-file"), "mode:" + secret, "spawn:" + made, "remove:" + secret}) {
+        std::string("signal-by-file"), "mode:" + secret, "spawn:" + made, "remove:" + secret,
+        "watch:" + gpux.folder().path().string(), std::string("group")}) {
     EXPECT_EQ(attempt(server, what), "done") << what;
   }
   EXPECT_TRUE(fs::exists(made));
 }
+
+TEST(Sandbox, KeepsSecretsOfTheEnvironment) {
+  const Program gpux;
+  const std::vector<std::pair<std::string, std::string>> variables{{"AWS_SECRET_ACCESS_KEY", "secret"},
+                                                                   {"OPENAI_API_KEY", "secret"},
+                                                                   {"https_proxy", "http://user:secret@localhost:1"},
+                                                                   {"OMP_NUM_THREADS", "2"}};
+  const Serving server(gpux, hostile({"--sandbox", "on"}), variables);
+  for (const auto& [name, value] : variables) {
+    const bool is_kept = name == "OMP_NUM_THREADS";
+    EXPECT_EQ(attempt(server, "variable:" + name), is_kept ? "done: " + value : "refused: it is not set") << name;
+  }
+}
+
+// They come by a pipe: the file that the server writes to is not the worker's, and no terminal obeys it.
+TEST(Sandbox, PassesErrorsOn) {
+  const Program gpux;
+  const Serving server(gpux, hostile({"--sandbox", "on"}));
+  EXPECT_EQ(attempt(server, "error:a line\x1b[2J of the worker\n"), "done");
+  EXPECT_TRUE(eventually([&] { return server.log().find("a line?[2J of the worker\n") != std::string::npos; }));
+  EXPECT_THAT(attempt(server, "cut-errors"), StartsWith("refused: "));
+  EXPECT_THAT(server.log(), HasSubstr("a line?[2J of the worker\n"));
+}
+
+#if defined(__x86_64__)
+// Whatever it does, it ends with the server, even one that is killed.
+TEST(Sandbox, LeavesNoOrphans) {
+  const Program gpux;
+  int worker = 0;
+  {
+    const Serving server(gpux, hostile({"--sandbox", "on"}), {{"GPUX_HOSTILE_AT_LOAD", "orphan"}});
+    worker = server.json(http::get("/metrics", "Accept: application/json\r\n"))
+                 .at("models")
+                 .at(0)
+                 .at("workers")
+                 .at(0)
+                 .at("process_id")
+                 .get<int>();
+    EXPECT_THAT(attempt(server, "at-load"), StartsWith("refused: "));
+    EXPECT_TRUE(fs::exists("/proc/" + std::to_string(worker)));
+  }
+  // Nobody may have waited for it: then a zombie is left.
+  const auto has_ended = [&] {
+    std::ifstream file("/proc/" + std::to_string(worker) + "/stat");
+    std::string line;
+    return !std::getline(file, line) || line.find(") Z ") != std::string::npos;
+  };
+  EXPECT_TRUE(eventually(has_ended));
+  ::kill(worker, SIGKILL);
+}
+#endif
 
 TEST(Sandbox, ReplacesAWorkerThatItsOperatorEnds) {
   const Program gpux;

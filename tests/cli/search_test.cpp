@@ -173,6 +173,28 @@ TEST_F(Search, CutsTheQueryAsTheVectorsWereCut) {
   EXPECT_NEAR(results(query + Strings{"--index", "cut.jsonl", "--dimensions", "5"})[0]["score"], 1, 1e-6);
 }
 
+TEST_F(Search, ComparesAsTheFolderSays) {
+  (void)write_encoder_folder(gpux_.folder(), mean_pooling, false);
+  const auto scores = [&](const std::string& similarity) {
+    gpux_.folder().write("encoder/config_sentence_transformers.json", R"({"similarity_fn_name": )" + similarity + "}");
+    return results(query + texts);
+  };
+  const Outcome embedded = call({"embed", "--model", "encoder", "one line", "-q"});
+  double squares = 0;
+  for (const Json& element : embedded.json()["vector"]) squares += element.get<double>() * element.get<double>();
+  EXPECT_NEAR(scores("null")[0]["score"], 1, 1e-6);
+  const Json products = scores(R"("dot")");
+  EXPECT_TRUE(std::ranges::any_of(products, [&](const Json& result) {
+    return result["text"] == "one line" && std::fabs(result["score"].get<double>() - squares) < 1e-5;
+  })) << products;
+  const Json distances = scores(R"("euclidean")");
+  EXPECT_EQ(distances[0]["text"], "one line");
+  EXPECT_EQ(distances[0]["score"], 0);
+  EXPECT_LT(distances.back()["score"], -0.01);
+  embed("v.npy");
+  EXPECT_EQ(results(query + Strings{"--index", "v.npy"})[0]["score"], 0) << "also of an index";
+}
+
 TEST_F(Search, EmbedsTheTextsThatAreGivenHere) {
   const Json found = results(query + texts);
   ASSERT_EQ(found.size(), texts.size());

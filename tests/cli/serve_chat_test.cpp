@@ -213,11 +213,105 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
   EXPECT_EQ(chat(automatic)["usage"]["prompt_tokens"], chat(without)["usage"]["prompt_tokens"]);
 }
 
+// Cut off, it has the calls that are whole, which are none here, and nothing that looks like an answer.
+TEST_F(ServeChat, GivesNoPartOfACallThatItMustMake) {
+  Json body = request("how is it there?", 1, 20);
+  body["tools"] = {weather, now};
+  body["tool_choice"] = "required";
+  body["logit_bias"] = {{token_of('h'), -100}};
+  const Json choice = chat(body)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length") << choice;
+  EXPECT_EQ(choice["message"]["content"], "");
+  EXPECT_FALSE(choice["message"].contains("tool_calls"));
+  EXPECT_EQ(text_of(streamed(body)), "");
+}
+
+// As LiteLLM and others send answers back, and mark prompts.
+TEST_F(ServeChat, TakesNotesThatChangeNothing) {
+  const Json plain = Json::parse(R"([{"role": "user", "content": "a"},
+    {"role": "assistant", "content": "b", "tool_calls": [{"id": "1", "type": "function",
+     "function": {"name": "now", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "c"}])");
+  const Json noted = Json::parse(R"([{"role": "user", "content": [{"type": "text", "text": "a",
+     "cache_control": {"type": "ephemeral"}}]},
+    {"role": "assistant", "content": "b", "provider_specific_fields": {"refusal": null}, "tool_calls": [{"id": "1",
+     "type": "function", "provider_specific_fields": {"x": 1}, "function": {"name": "now", "arguments": "{}",
+     "provider_specific_fields": {}}}]},
+    {"role": "tool", "tool_call_id": "1", "content": "c", "provider_specific_fields": null,
+     "cache_control": {"type": "ephemeral"}}])");
+  Json body = request("", 1);
+  body["messages"] = plain;
+  const Json expected = chat(body);
+  body["messages"] = noted;
+  const Json answer = chat(body);
+  EXPECT_EQ(answer["choices"], expected["choices"]);
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+  body["messages"][1]["provider_specific_fields"] = "x";
+  EXPECT_EQ(refusal(body), "messages[1].provider_specific_fields is no object");
+}
+
+// The answer is in progress, and not still to be processed.
+TEST_F(ServeChat, SaysThatItWasNotFinishedInTime) {
+  Json body = request("a", 1, 500);
+  body["n"] = 64;
+  body["guided_regex"] = "[ab]{1000}";
+  const Json error =
+      server_->json(post("/v1/chat/completions", body.dump(), "X-Request-Timeout-Ms: 400\r\n"), 504)["error"];
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("not finished in time"));
+}
+
+TEST_F(ServeChat, TakesSchemasOf120Levels) {
+  Json schema = {{"type", "integer"}};
+  for (int i = 0; i < 60; ++i) schema = {{"type", "array"}, {"items", std::move(schema)}, {"maxItems", 1}};
+  for (int i = 0; i < 30; ++i) schema = {{"anyOf", {std::move(schema)}}};
+  Json body = request("a", 1);
+  body["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"name", "deep"}, {"schema", schema}}}};
+  EXPECT_TRUE(chat(body)["choices"][0]["message"]["content"].get<std::string>().starts_with("["));
+}
+
+// A model that is not told of tools would call none, or invent calls.
+TEST(ServeTools, AreRefusedWhereTheTemplateShowsNone) {
+  const Program gpux;
+  const std::string messages = "{%- for m in messages -%}{{ m.content }}{%- endfor -%}";
+  store_chat_model(gpux, "hides", "{#- <tool_call> -#}" + messages);
+  store_chat_model(gpux, "other", "{#- <tool_call>{name}<arg_key> -#}{{ tools }}" + messages);
+  const Serving server(gpux, {"hides", "other", "--no-grpc", "--cache-memory", "64KiB"});
+  const auto ask = [&](const std::string& model, const Json& choice, int status) {
+    const Json body{{"model", model},
+                    {"messages", {{{"role", "user"}, {"content", "now?"}}}},
+                    {"tools", Json::array({now})},
+                    {"tool_choice", choice},
+                    {"max_tokens", 20}};
+    return server.json(post("/v1/chat/completions", body.dump()), status);
+  };
+  for (const char* choice : {"auto", "required"}) {
+    const Json error = ask("hides", choice, 400)["error"];
+    EXPECT_EQ(error["message"],
+              "tools are given, and the chat template does not show them to the model; accepted: none");
+    EXPECT_EQ(error["param"], "tools");
+  }
+  EXPECT_EQ(ask("hides", "none", 200)["choices"].size(), 1);
+  EXPECT_THAT(ask("other", "auto", 400)["error"]["message"].get<std::string>(),
+              HasSubstr("has no calls in a form that is known"));
+  EXPECT_EQ(ask("other", "required", 200)["choices"][0]["finish_reason"], "length");
+  // The memory is short, too: who sends prompts has to know.
+  for (const Json& model : server.json(get("/v1/models"))["data"]) {
+    EXPECT_GT(model["max_model_len"], 16) << model;
+    EXPECT_LT(model["max_model_len"], 640) << model;
+    const std::string id = model["id"];
+    EXPECT_EQ(server.json(get("/v1/models/" + id))["max_model_len"], model["max_model_len"]);
+    EXPECT_THAT(server.ask(get("/info?model=" + id)).body,
+                HasSubstr("tokens instead of 640: the memory for keys and values (65536 bytes)"));
+  }
+  const Json show = server.json(post("/api/show", R"({"model": "hides"})"));
+  EXPECT_THAT(show["capabilities"].dump(), testing::Not(HasSubstr("tools")));
+}
+
 // A model that thinks first may do so before a call that it has to make; where its prompt has begun to, it has to end.
 TEST(ServeThinking, ComesBeforeACallThatIsRequired) {
   const Program gpux;
   const std::string messages =
-      "{#- <tool_call> <think> </think> -#}{%- for m in messages -%}{{ m.content }}{%- endfor -%}";
+      "{#- <tool_call> <think> </think> -#}{%- for tool in tools or [] -%}{{ tool.function.name }}{%- endfor -%}"
+      "{%- for m in messages -%}{{ m.content }}{%- endfor -%}";
   store_chat_model(gpux, "may", messages);
   store_chat_model(gpux, "must", messages + "<think>\n");
   const Serving server(gpux, {"may", "must", "--no-grpc"});
@@ -380,16 +474,29 @@ TEST_F(ServeChat, NamesTheMemberThatIsAtFault) {
   const Json too_long = error_of("/v1/chat/completions", request(long_text, 1));
   EXPECT_EQ(too_long.at("param"), "messages") << too_long;
   EXPECT_EQ(too_long.at("code"), "context_length_exceeded");
-  const Json prompt = error_of("/v1/completions", {{"prompt", long_text}});
-  EXPECT_EQ(prompt.at("param"), "prompt") << prompt;
-  EXPECT_EQ(prompt.at("code"), "context_length_exceeded");
+  // Also where it is too long to be tokenized at all.
+  for (const std::string& text : {long_text, std::string(1'100'000, 'a')}) {
+    const Json prompt = error_of("/v1/completions", {{"prompt", text}});
+    EXPECT_EQ(prompt.at("param"), "prompt") << prompt;
+    EXPECT_EQ(prompt.at("code"), "context_length_exceeded");
+    EXPECT_EQ(error_of("/v1/chat/completions", request(text, 1)).at("code"), "context_length_exceeded");
+  }
+  // As many may wait as of other models.
+  Json many{{"prompt", Json::array()}, {"n", 128}, {"max_tokens", 1}};
+  for (int i = 0; i < 10; ++i) many["prompt"].push_back("a");
+  const Json too_many = error_of("/v1/completions", many);
+  EXPECT_EQ(too_many.at("message"), "the request asks for 1280 answers; accepted by this server: up to 1040");
+  Json least = request("a", 1);
+  least["guided_regex"] = "a*";
+  least["min_tokens"] = 3;
+  EXPECT_EQ(error_of("/v1/chat/completions", least).at("param"), "min_tokens");
   Json ends = request("a", 1);
   ends["response_format"] = {{"type", "json_object"}};
   ends["ignore_eos"] = true;
   EXPECT_THAT(error_of("/v1/chat/completions", ends).at("message").get<std::string>(),
               HasSubstr("ignore_eos is set, and a constraint"));
   Json tool = request("a", 1);
-  tool["tools"] = Json::parse(R"([{"function": {"name": "f", "parameters": {"properties": {"a": {"not": {}}}}}}])");
+  tool["tools"] = Json::parse(R"([{"function": {"name": "f", "parameters": {"properties": {"a": {"if": {}}}}}}])");
   tool["tool_choice"] = "required";
   EXPECT_EQ(error_of("/v1/chat/completions", tool).at("param"), "tools");
   Json gone = request("a", 1);
@@ -485,6 +592,30 @@ TEST_F(ServeChat, CountsTokens) {
   EXPECT_GT(metric(*server_, "gpux_time_to_first_token_seconds_count"), 0);
   EXPECT_GT(metric(*server_, "gpux_time_between_tokens_seconds_count"), 0);
   EXPECT_EQ(server_->json(get("/v1/models"))["data"][0]["id"], "chatty");
+}
+
+// A template is its model's author's: nobody else waits for it.
+TEST(ServeSlowTemplate, KeepsNobodyElseWaiting) {
+  const Program gpux;
+  store_chat_model(gpux, "slow",
+                   "{%- for i in range(1900) %}{% for j in range(1000) %}{% endfor %}{% endfor -%}"
+                   "{%- for message in messages -%}{{ message.content }}{%- endfor -%}");
+  store_chat_model(gpux, "quick", plain_template);
+  const Serving server(gpux, {"slow", "quick", "--io-threads", "1", "--no-grpc"});
+  const auto chat = [](const char* name) {
+    return post("/v1/chat/completions",
+                Json{{"model", name}, {"max_tokens", 1}, {"messages", {{{"role", "user"}, {"content", "a"}}}}}.dump());
+  };
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 16; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(slow.back()->send(chat("slow")));
+  }
+  EXPECT_EQ(server.ask(http::get("/health/live")).status, 200);
+  EXPECT_EQ(server.ask(chat("quick")).status, 200);
+  const auto is_answered = [](const auto& client) { return client->readable(std::chrono::milliseconds(0)); };
+  EXPECT_LT(std::count_if(slow.begin(), slow.end(), is_answered), 16);
+  for (const auto& client : slow) EXPECT_EQ(client->receive().status, 200);
 }
 
 // Three requests ask for more texts than there are places.

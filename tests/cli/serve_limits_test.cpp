@@ -84,11 +84,11 @@ class ReadersLoad {
     while (longest.size() < (700 << 10)) longest += words;
     const std::string one_text = post("/models/texts/tokenize", Json{{"inputs", longest}}.dump());
     const std::string png = black_png(4000);
-    const std::string image =
-        fmt::format(
-            "POST /models/digits/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {}\r\n\r\n",
-            png.size()) +
-        png;
+    const std::string image = fmt::format(
+                                  "POST /models/digits/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                  "image/png\r\nContent-Length: {}\r\n\r\n",
+                                  png.size()) +
+                              png;
     for (int i = 0; i < 6; ++i) {
       for (const std::string& request : {texts, one_text, image}) ask(request);
     }

@@ -436,9 +436,9 @@ TEST(ServedModels, HaveRunsInFlightWhoseCopiesOverlap) {
            {{"--isolation", "thread", "--runs-in-flight", "3"}, "3 runs in flight: 1 computing"},
            {{"--isolation", "thread", "--runs-in-flight", "1"}, ""},
            {{"--isolation", "thread", "--workers", "2"}, ""},
-           {{"--isolation", "process"}, ""},
-           {{"--isolation", "process", "--runs-in-flight", "2"},
-            "1 in flight: inputs and outputs are copied within the runs"}}) {
+           {{"--isolation", "process"}, "2 runs in flight: 1 computing, the others copying inputs or outputs"},
+           {{"--isolation", "process", "--runs-in-flight", "3"}, "3 runs in flight: 1 computing"},
+           {{"--isolation", "process", "--runs-in-flight", "1"}, ""}}) {
     SCOPED_TRACE(line.more.back());
     const Program gpux;
     std::vector<std::string> arguments{"mul=" + model("multiply.onnx"), "--provider-library",

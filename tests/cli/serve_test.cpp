@@ -23,6 +23,78 @@ using http::get;
 using http::post;
 using testing::HasSubstr;
 
+// As a browser sends a request of a page.
+std::string of_page(const std::string& method, const std::string& path, const std::string& host,
+                    const std::string& origin, const std::string& fields = {}, const std::string& body = {}) {
+  return fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nOrigin: {}\r\n{}Content-Length: {}\r\n\r\n{}", method, path, host,
+                     origin, fields, body.size(), body);
+}
+
+TEST(Serve, PagesOfStrangersDriveNoServer) {
+  const Program gpux;
+  const std::string unload = "/v2/repository/models/add/unload", body = R"({"x": [[1, 2, 3]]})";
+  const std::string preflight =
+      "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\n";
+  const Serving server(gpux, {"add=" + model("add.onnx"), "--cors-origin", "https://app.example"});
+  const std::string here = "127.0.0.1:" + std::to_string(server.port());
+
+  // A page of a stranger, and one whose name leads to this machine.
+  for (const auto& [host, origin] : {std::pair(here, "https://evil.example"), std::pair(here, "null"),
+                                     std::pair(std::string("evil.example"), "http://evil.example")}) {
+    SCOPED_TRACE(host + " " + origin);
+    EXPECT_EQ(server.ask(of_page("POST", unload, host, origin, "Content-Type: text/plain\r\n")).status, 403);
+    const Answered refused = server.ask(of_page("POST", "/predict", host, origin, "", body));
+    EXPECT_EQ(refused.status, 403);
+    EXPECT_EQ(refused.header("access-control-allow-origin"), "");
+    EXPECT_EQ(server.ask(of_page("OPTIONS", "/predict", host, origin, preflight)).status, 403);
+  }
+  EXPECT_EQ(server.ask("GET /models HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 403);
+
+  // Pages of this machine, and of the origin that the user names, do.
+  for (const std::string origin : {"http://localhost:3000", "https://app.example"}) {
+    const Answered asked = server.ask(of_page("OPTIONS", "/predict", here, origin, preflight));
+    EXPECT_EQ(asked.status, 204);
+    EXPECT_EQ(asked.header("access-control-allow-origin"), origin);
+    EXPECT_EQ(asked.header("access-control-allow-methods"), "POST");
+    EXPECT_EQ(asked.header("access-control-allow-headers"), "content-type");
+    const Answered answered =
+        server.ask(of_page("POST", "/predict", here, origin, "Content-Type: application/json\r\n", body));
+    EXPECT_EQ(answered.status, 200) << answered.body;
+    EXPECT_EQ(answered.header("access-control-allow-origin"), origin);
+    // A page reads why it is refused, too.
+    EXPECT_EQ(server.ask(of_page("POST", "/none", here, origin)).header("access-control-allow-origin"), origin);
+  }
+  const Answered options = server.ask("OPTIONS /predict HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(options.status, 204);
+  EXPECT_EQ(options.header("allow"), "POST");
+  EXPECT_EQ(server.ask(post("/v2/models/add/infer", body, "Content-Type: text/html\r\n")).status, 400);
+  EXPECT_EQ(server.ask(post(unload, "{}", "Content-Type: text/plain\r\n")).status, 415);
+
+  const auto wrong = gpux.run({"serve", model("add.onnx"), "--cors-origin", "app.example"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--cors-origin 'app.example'"));
+}
+
+TEST(Serve, APageWithAKeyReadsAnswersOnlyWhereItsOriginIsAccepted) {
+  const Program gpux;
+  const std::string key = "a-key-of-a-page", body = R"({"x": [[1, 2, 3]]})";
+  const Serving server(gpux, {"add=" + model("add.onnx"), "--cors-origin", "https://app.example"},
+                       {{"GPUX_API_KEY", key}});
+  const std::string bearer = "Authorization: Bearer " + key + "\r\n";
+  const Answered app = server.ask(of_page("POST", "/predict", "models.example", "https://app.example", bearer, body));
+  EXPECT_EQ(app.status, 200);
+  EXPECT_EQ(app.header("access-control-allow-origin"), "https://app.example");
+  const Answered other =
+      server.ask(of_page("POST", "/predict", "models.example", "https://other.example", bearer, body));
+  EXPECT_EQ(other.status, 200);
+  EXPECT_EQ(other.header("access-control-allow-origin"), "");
+  // A browser sends no key with the question whether it may send one.
+  EXPECT_EQ(server.ask(of_page("OPTIONS", "/predict", "models.example", "https://app.example")).status, 204);
+  const Answered none = server.ask(of_page("POST", "/predict", "models.example", "https://app.example", "", body));
+  EXPECT_EQ(none.status, 401);
+  EXPECT_EQ(none.header("access-control-allow-origin"), "https://app.example");
+}
+
 TEST(Serve, AnswersOnAllItsRoutesAndEndsWhenAsked) {
   const Program gpux;
   Serving server(gpux, {"adder=" + model("add.onnx"), "--host", "127.0.0.1"});

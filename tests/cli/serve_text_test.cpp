@@ -319,11 +319,12 @@ TEST_F(ServeText, TakesAPlainTextWhereOneTextWillDo) {
     EXPECT_THAT(server.json(plain("a", "text/plain; charset=iso-8859-1; x=utf-8"), 422).at("error"),
                 HasSubstr("the charset of Content-Type is 'iso-8859-1'; accepted: utf-8"));
     EXPECT_THAT(server.json(plain("caf\xe9", "text/plain"), 422).at("error"), HasSubstr("not UTF-8 at byte offset 3"));
-    // JSON by any other name.
-    EXPECT_EQ(server.json(post(path, Json{{"inputs", text}}.dump(), "Content-Type: text/plainest\r\n")), expected);
+    EXPECT_EQ(server.json(plain(Json{{"inputs", text}}.dump(), "application/x-www-form-urlencoded")), expected);
+    EXPECT_THAT(server.json(plain(Json{{"inputs", text}}.dump(), "text/plainest"), 415).at("error"),
+                HasSubstr("'text/plainest'; accepted: application/json, text/plain"));
   }
-  EXPECT_THAT(server.json(post("/similarity", "a", "Content-Type: text/plain\r\n"), 422).at("error"),
-              HasSubstr("no JSON"));
+  EXPECT_THAT(server.json(post("/similarity", "a", "Content-Type: text/plain\r\n"), 415).at("error"),
+              HasSubstr("accepted: application/json"));
   EXPECT_TRUE(
       server.json(get("/openapi.json"))["paths"]["/embed"]["post"]["requestBody"]["content"].contains("text/plain"));
 }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 namespace gpux::test {
@@ -70,6 +71,16 @@ void Terminal::await(std::string_view text) {
     (void)read(std::chrono::milliseconds(100));
   }
   ADD_FAILURE() << "'" << text << "' was not shown; shown: " << shown_;
+}
+
+void Terminal::send(int signal) const {
+  EXPECT_EQ(::kill(child_, signal), 0);
+}
+
+bool Terminal::shows_typing() const {
+  termios settings{};
+  EXPECT_EQ(::tcgetattr(terminal_, &settings), 0);
+  return (settings.c_lflag & static_cast<tcflag_t>(ECHO)) != 0;
 }
 
 int Terminal::wait() {

@@ -23,8 +23,14 @@ class Terminal {
 
   void type(std::string_view keys) const;
 
+  /// Sends a signal to the program.
+  void send(int signal) const;
+
   /// Waits until `text` has been shown after what was awaited before. Fails the test after a minute.
   void await(std::string_view text);
+
+  /// Whether the terminal shows what is typed.
+  [[nodiscard]] bool shows_typing() const;
 
   /// The exit code, or 128 and the signal; -1 where it has not ended after a minute.
   int wait();

@@ -13,10 +13,13 @@
 #include <vector>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <spawn.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -175,6 +178,75 @@ std::string remove_file(const std::string& path) {
   return outcome(::unlink(path.c_str()) == 0);
 }
 
+// Fills what memory files the process has, up to that many MiB in all, and says how many bytes they took.
+std::string fill_memory_files(const std::string& most_mib) {
+  const std::size_t most = std::strtoul(most_mib.c_str(), nullptr, 10) * mib;
+  const std::vector<char> part(mib, 1);
+  std::size_t filled = 0;
+  constexpr int most_files = 256;
+  for (int file = 0; file < most_files; ++file) {
+    std::array<char, 64> name{};
+    const std::string link = "/proc/self/fd/" + std::to_string(file);
+    if (::readlink(link.c_str(), name.data(), name.size() - 1) < 0) continue;
+    if (std::strncmp(name.data(), "/memfd:", std::strlen("/memfd:")) != 0) continue;
+
+    // What a run has in them stays.
+    struct stat status {};
+
+    if (::fstat(file, &status) != 0) continue;
+    for (off_t end = status.st_size; filled < most;) {
+      const ssize_t count = ::pwrite(file, part.data(), part.size(), end);
+      if (count <= 0) break;
+      end += count;
+      filled += static_cast<std::size_t>(count);
+    }
+  }
+  return filled == 0 ? refused() : "done: " + std::to_string(filled);
+}
+
+// So that the process outlives the one that started it: it does not end by itself, and is not ended.
+std::string become_orphan(const std::string& /*argument*/) {
+#if defined(__x86_64__)
+  void* const place = ::dlsym(RTLD_DEFAULT, "_exit");
+  const auto page = reinterpret_cast<std::uintptr_t>(place) & ~std::uintptr_t{4095};
+  constexpr std::array<unsigned char, 2> endless_loop{0xeb, 0xfe};
+  if (::mprotect(reinterpret_cast<void*>(page), 2 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return refused();
+  std::memcpy(place, endless_loop.data(), endless_loop.size());
+#endif
+  return outcome(::prctl(PR_SET_PDEATHSIG, 0) == 0);
+}
+
+std::string leave_group(const std::string& /*argument*/) {
+  return outcome(::setpgid(0, 0) == 0);
+}
+
+// "group" or "user": of all processes of this one's.
+std::string lower_priority(const std::string& whose) {
+  const auto which = whose == "user" ? PRIO_USER : PRIO_PGRP;
+  return outcome(::setpriority(which, 0, ::getpriority(PRIO_PROCESS, 0) + 1) == 0);
+}
+
+std::string watch_files(const std::string& folder) {
+  const int watch = ::inotify_init1(IN_CLOEXEC);
+  if (watch < 0) return refused();
+  const std::string result = outcome(::inotify_add_watch(watch, folder.c_str(), IN_ALL_EVENTS) >= 0);
+  ::close(watch);
+  return result;
+}
+
+std::string read_variable(const std::string& name) {
+  const char* const value = ::getenv(name.c_str());
+  return value == nullptr ? std::string("refused: it is not set") : std::string("done: ") + value;
+}
+
+std::string cut_errors(const std::string& /*argument*/) {
+  return outcome(::ftruncate(STDERR_FILENO, 0) == 0);
+}
+
+std::string write_error(const std::string& text) {
+  return outcome(::write(STDERR_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+}
+
 std::string crash(const std::string& /*argument*/) {
   std::abort();
 }
@@ -197,8 +269,30 @@ const std::map<std::string, std::function<std::string(const std::string&)>>& att
       {"limits", raise_limits},
       {"mode", change_mode},
       {"remove", remove_file},
+      {"fill-memory-files", fill_memory_files},
+      {"orphan", become_orphan},
+      {"group", leave_group},
+      {"priority", lower_priority},
+      {"watch", watch_files},
+      {"variable", read_variable},
+      {"cut-errors", cut_errors},
+      {"error", write_error},
       {"crash", crash}};
   return all;
+}
+
+std::string attempt(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const auto found = attempts().find(text.substr(0, colon));
+  const std::string argument = colon == std::string::npos ? std::string() : text.substr(colon + 1);
+  return found == attempts().end() ? "unknown" : found->second(argument);
+}
+
+// What came of the attempt that the environment asks for, on the process's first thread: the parent's end is the end of
+// that one.
+std::string& outcome_at_load() {
+  static std::string outcome = "unknown";
+  return outcome;
 }
 
 struct Kernel {
@@ -210,10 +304,7 @@ struct Kernel {
     std::vector<std::string> answers;
     for (std::size_t i = 0; i < count; ++i) {
       const std::string text = input.GetStringTensorElement(i);
-      const std::size_t colon = text.find(':');
-      const auto found = attempts().find(text.substr(0, colon));
-      const std::string argument = colon == std::string::npos ? std::string() : text.substr(colon + 1);
-      answers.push_back(found == attempts().end() ? "unknown" : found->second(argument));
+      answers.push_back(text == "at-load" ? outcome_at_load() : attempt(text));
     }
     std::vector<const char*> texts;
     for (const std::string& answer : answers) texts.push_back(answer.c_str());
@@ -245,10 +336,11 @@ extern "C" __attribute__((visibility("default"))) OrtStatus* RegisterCustomOps(O
                                                                                const OrtApiBase* base) {
   constexpr std::uint32_t interface_version = 24;  // the oldest that gpux takes
   Ort::InitApi(base->GetApi(interface_version));
-  static const Attempt attempt;
+  if (const char* const what = ::getenv("GPUX_HOSTILE_AT_LOAD")) outcome_at_load() = attempt(what);
+  static const Attempt operator_of_attempts;
   static Ort::CustomOpDomain domain = [] {
     Ort::CustomOpDomain made("gpux.test");
-    made.Add(&attempt);
+    made.Add(&operator_of_attempts);
     return made;
   }();
   try {

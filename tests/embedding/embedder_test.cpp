@@ -1,8 +1,10 @@
 #include "embedding/embedder.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -13,8 +15,11 @@
 #include "base/files.h"
 #include "embedding/embed_all.h"
 #include "embedding/encoder_folder.h"
+#include "embedding/near_vectors.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
+#include "onnx/graph_writer.h"
+#include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
 
 namespace gpux::embedding {
@@ -32,14 +37,15 @@ constexpr float near_enough = 2e-6F;
 constexpr float half_precision = 5e-4F;
 
 /// The encoder with the poolings; loaded with one thread.
-Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx") {
+Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx",
+                 std::optional<Batching> batching = {}) {
   const test::TemporaryFolder folder;
   const importer::SentenceModel model =
       importer::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;
-  return {model, Runtime(model.onnx_file, options)};
+  return {model, Runtime(model.onnx_file, options), batching};
 }
 
 Json answers() {
@@ -212,6 +218,56 @@ TEST_F(Embeddings, CutLongTexts) {
   EXPECT_NO_THROW(embedder.encoder().check({.max_tokens = 32, .dimensions = 16}));
 }
 
+/// A decoder with keys and values of earlier tokens as inputs, as Qwen3-Embedding is published: a token's vector is its
+/// row of a table, {1, token}.
+std::string decoder_with_past(const char* output, const onnx_test::Dimensions& past) {
+  constexpr std::int64_t tokens = 1500;
+  std::vector<float> table;
+  for (std::int64_t i = 0; i < tokens; ++i) table.insert(table.end(), {1, static_cast<float>(i)});
+  onnx_test::ModelWriter model;
+  for (const char* name : {"input_ids", "attention_mask", "position_ids"}) {
+    model.add_input(name, ElementType::int64, {"batch", "length"});
+  }
+  for (const char* name : {"past_key_values.0.key", "past_key_values.0.value"}) {
+    model.add_input(name, ElementType::float32, past);
+  }
+  return model.add_initializer("table", {tokens, 2}, table)
+      .add_output(output, ElementType::float32, {"batch", "length", 2})
+      .add_output("present.0.key", ElementType::float32, {"batch", 2, "total", 4})
+      .add_node("Gather", {"table", "input_ids"}, {output})
+      .add_node("Identity", {"past_key_values.0.key"}, {"present.0.key"})
+      .bytes();
+}
+
+TEST_F(Embeddings, OfDecodersHaveEmptyCaches) {
+  const test::TemporaryFolder folder;
+  const auto made = [&](const char* output, const onnx_test::Dimensions& past, bool has_modules = true) {
+    const std::filesystem::path encoder = test::write_encoder_folder(folder, R"({"pooling_mode": "lasttoken"})", false);
+    folder.write("encoder/onnx/model.onnx", decoder_with_past(output, past));
+    if (!has_modules) std::filesystem::remove(encoder / "modules.json");
+    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+  };
+  const onnx_test::Dimensions published{"batch", 2, "past", 4};
+  const Embedder embedder = made("last_hidden_state", published);
+  const float last = static_cast<float>(embedder.encoder().tokenizer().id("[SEP]").value_or(0));
+  EXPECT_EQ(embedder.embed("the model runs"), (std::vector<float>{1, last}));
+  std::vector<std::vector<float>> all;
+  const std::vector<std::string> texts{"the model runs", "one line", "the"};
+  for (const std::string& text : texts) all.push_back(embedder.embed(text));
+  EXPECT_EQ(all, (std::vector<std::vector<float>>(3, {1, last})));
+
+  EXPECT_THAT(error_of([&] {
+                (void)made("last_hidden_state", {"batch", "heads", "past", 4});
+              }).message(),
+              HasSubstr("input 'past_key_values.0.key' is"));
+  EXPECT_THAT(error_of([&] { (void)made("logits", published); }).message(),
+              HasSubstr("the model generates text: 'gpux generate' runs it"));
+  const Error without = error_of([&] { (void)made("last_hidden_state", published, false); });
+  EXPECT_EQ(without.code(), ErrorCode::invalid_model);
+  EXPECT_THAT(without.message(), HasSubstr("no modules.json says which Pooling its vectors have"));
+}
+
 TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   const auto refused = [](const std::string& file) {
     const test::TemporaryFolder folder;
@@ -233,19 +289,42 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   EXPECT_THAT(error.message(), HasSubstr("names no Pooling"));
 }
 
-TEST_F(Embeddings, LeaveLowerCaseToTheTokenizer) {
-  const auto made = [](const char* tokenizer) {
+TEST_F(Embeddings, AreOfLowerCaseWhereTheFolderSaysSo) {
+  const auto made = [](const char* tokenizer, const char* settings) {
     const test::TemporaryFolder folder;
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, false);
-    folder.write("encoder/sentence_bert_config.json", R"({"max_seq_length": 32, "do_lower_case": true})");
+    folder.write("encoder/sentence_bert_config.json", settings);
     folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
     const importer::SentenceModel model = importer::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
-  EXPECT_EQ(made("wordpiece.json").embed("The MODEL"), encoder(mean_pooling).embed("the model"));
-  const Error error = error_of([&] { (void)made("bpe.json"); });
-  EXPECT_EQ(error.code(), ErrorCode::invalid_model);
-  EXPECT_THAT(error.message(), HasSubstr("says do_lower_case, and the tokenizer does not lower-case texts"));
+  const char* lower_case = R"({"do_lower_case": true})";
+  EXPECT_EQ(made("wordpiece.json", lower_case).embed("The MODEL"), encoder(mean_pooling).embed("the model"));
+  const Embedder plain = made("bpe.json", "{}"), lowered = made("bpe.json", lower_case);
+  EXPECT_EQ(lowered.embed("The MODEL"), plain.embed("the model"));
+  EXPECT_NE(plain.embed("The MODEL"), plain.embed("the model"));
+}
+
+// As sentence-transformers cuts: behind Normalize, and not normalized again. A request cuts the whole vector.
+TEST_F(Embeddings, AreCutAsTheFolderSays) {
+  const auto made = [](const std::string& sentences) {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, true);
+    folder.write("encoder/config_sentence_transformers.json", sentences);
+    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+  };
+  const Embedder whole = made("{}"), cut = made(R"({"truncate_dim": 4})");
+  EXPECT_EQ(cut.encoder().dimension(), 4U);
+  std::vector<float> expected = whole.embed("the model runs");
+  const std::vector<float> all = expected;
+  expected.resize(4);
+  EXPECT_EQ(cut.embed("the model runs"), expected);
+  EXPECT_EQ(cut.embed("the model runs", {.normalize = true}), normalized(expected));
+  EXPECT_EQ(cut.embed("the model runs", {.dimensions = 16}), all);
+  EXPECT_EQ(cut.embed("the model runs", {.dimensions = 6}), whole.embed("the model runs", {.dimensions = 6}));
+  EXPECT_NO_THROW(cut.encoder().check({.dimensions = 16}));
+  EXPECT_EQ(made(R"({"truncate_dim": 99})").encoder().dimension(), 16U);
 }
 
 TEST_F(Embeddings, AreOfTextsInUtf8) {
@@ -321,6 +400,74 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
   });
   EXPECT_EQ(given, count);
   EXPECT_LE(max_ahead, threads * 256 + 1);
+}
+
+// encoder_variant.onnx has the largest of all tokens' vectors, whatever the mask says.
+TEST_F(Embeddings, AreNotFilledUpWhereTheMaskIsNotObeyed) {
+  const std::string text = "the model runs on the processor";
+  const Embedder obeying = encoder(mean_pooling, false, "encoder.onnx", Batching::throughput);
+  EXPECT_EQ(obeying.encoder().filling_problem(), "");
+  const PreparedText filled = obeying.encoder().prepare(text, {});
+  EXPECT_EQ(filled.length, filled_length(filled.tokens));
+  EXPECT_GT(obeying.batching(true).limits.max_rows, 1);
+  EXPECT_THAT(obeying.batching(true).sharing.reason, testing::StartsWith("batching is throughput"));
+
+  const Embedder other = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::throughput);
+  const Embedder exact = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::exact);
+  EXPECT_EQ(exact.encoder().filling_problem(), "");
+  EXPECT_EQ(other.encoder().filling_problem(), "the outputs depend on what the attention_mask leaves out");
+  const TextBatching batching = other.batching(true);
+  EXPECT_GT(batching.limits.max_rows, 1) << "texts of one length share runs";
+  EXPECT_THAT(batching.sharing.reason, HasSubstr("only texts of one length share runs: the outputs depend on"));
+  for (const std::string& each : {text, std::string("a"), std::string("naïve café")}) {
+    const PreparedText prepared = other.encoder().prepare(each, {});
+    EXPECT_EQ(prepared.length, prepared.tokens);
+    EXPECT_THAT(other.embed(each), Pointwise(FloatNear(half_precision), exact.embed(each)));
+  }
+}
+
+// A model that centers the texts of a run around their mean.
+TEST_F(Embeddings, ShareNoRunsWhereTheyChangeOneAnother) {
+  const test::TemporaryFolder folder;
+  const importer::SentenceModel model =
+      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  for (const bool mixes : {false, true}) {
+    onnx::GraphWriter graph("centered");
+    const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};
+    const std::array<onnx::WrittenSize, 3> vectors{"batch", "sequence", std::int64_t{4}};
+    for (const char* name : {"input_ids", "attention_mask"}) graph.input(name, ElementType::int64, tokens);
+    std::vector<float> table(2048 * 4);
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i * 37 % 101) - 50;
+    const std::string own = graph.node("Gather", {graph.floats("table", table, {2048, 4}), "input_ids"});
+    const std::string mean = graph.node("ReduceMean", {own}, {{"axes", std::vector<std::int64_t>{0}}});
+    graph.node("Sub", {own, mixes ? mean : graph.scalar(1)}, {}, "last_hidden_state");
+    graph.output("last_hidden_state", ElementType::float32, vectors);
+    graph.write(model.onnx_file, 17, 8);
+    for (const Batching batching : {Batching::exact, Batching::throughput}) {
+      const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}), batching);
+      const TextBatching found = embedder.batching(true);
+      EXPECT_EQ(found.sharing.shared, !mixes) << found.sharing.reason;
+      EXPECT_EQ(found.limits.max_rows == 1, mixes);
+      EXPECT_EQ(found.sharing.source == RunSharing::Source::trial, mixes || batching == Batching::exact);
+    }
+  }
+}
+
+TEST(NearVectors, AreApartByRoundingAlone) {
+  const auto tensor = [](Shape shape, const std::vector<float>& values) {
+    return Value(Tensor::of<float>(std::move(shape), values));
+  };
+  const Value vector = tensor({1, 2}, {3, 4}), rows = tensor({1, 2, 2}, {1, 2, 3, 4});
+  EXPECT_TRUE(are_near(vector, tensor({1, 2}, {3.01F, 4}), 0.01));
+  EXPECT_FALSE(are_near(vector, tensor({1, 2}, {3.2F, 4}), 0.01));
+  EXPECT_TRUE(are_near(vector, tensor({1, 2}, {3.2F, 4}), 0.1));
+  EXPECT_FALSE(are_near(vector, tensor({1, 2}, {NAN, 4}), 0.1));
+  EXPECT_FALSE(are_near(vector, tensor({1, 3}, {3, 4, 0}), 0.1)) << "longer, but no vectors of tokens";
+  EXPECT_TRUE(are_near(rows, tensor({1, 3, 2}, {1, 2, 3, 4, 90, 90}), 0.01)) << "what fills up does not count";
+  EXPECT_FALSE(are_near(rows, tensor({1, 1, 2}, {1, 2}), 0.01));
+  EXPECT_FALSE(are_near(rows, tensor({1, 2, 1}, {1, 2}), 0.01));
+  EXPECT_LT(rounding_of("fp32"), rounding_of("int8"));
+  EXPECT_EQ(rounding_of("bf16"), rounding_of(""));
 }
 
 TEST_F(Embeddings, EndAtTheFirstTextThatFails) {

@@ -53,6 +53,15 @@ TEST(TopK, IsTheNearestByCosine) {
   }
 }
 
+TEST(TopK, IsTheNearestByOtherSimilarities) {
+  using importer::Similarity;
+  const Numbers matrix{1, 0, 5, 5, 0, 0, nan, 1, 2, 0};
+  EXPECT_EQ(top_k(matrix, Numbers{2, 0}, 9, 1, Similarity::dot), (Matches{{1, 10}, {4, 4}, {0, 2}, {2, 0}}));
+  EXPECT_EQ(top_k(matrix, Numbers{2, 0}, 9, 2, Similarity::manhattan), (Matches{{4, 0}, {0, -1}, {2, -2}, {1, -8}}));
+  EXPECT_EQ(top_k(matrix, Numbers{2, 4}, 2, 1, Similarity::euclidean), (Matches{{1, -std::sqrt(10.0F)}, {4, -4}}));
+  EXPECT_EQ(top_k(matrix, Numbers{0, 0}, 1, 1, Similarity::euclidean), (Matches{{2, 0}})) << "needs no direction";
+}
+
 TEST(TopK, RefusesWhatHasNoDirection) {
   const Numbers matrix{1, 2, 3, 4};
   for (const Numbers& query : {Numbers{}, Numbers{0, 0}, Numbers{nan, 1}, Numbers{infinity, 1}, Numbers{1, 2, 3}}) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "generation/answer_format.h"
+#include "generation/json_extent.h"
 #include "generation/tool_call_text.h"
 
 namespace gpux::generation {
@@ -219,6 +220,70 @@ TEST(AnswerParser, KeepsWhatIsNoCall) {
   for (const Given& given : table) expect_read(given);
 }
 
+// A constraint allows numbers of any size.
+TEST(AnswerParser, TakesNumbersBeyondFloat64) {
+  for (const Given& given : std::vector<Given>{
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"n\": 17.9E999}}</tool_call>",
+            "[* find {\"n\": 17.9E999}]"},
+           {llama, "{\"name\": \"find\", \"parameters\": {\"n\": [-1e-9999, 1e400]}}",
+            "[* find {\"n\": [-1e-9999, 1e400]}]"},
+           {mistral, "[TOOL_CALLS]find[ARGS]{\"n\": 1e400}", "[* find {\"n\": 1e400}]"},
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": \"{\\\"n\\\": 1e400}\"}",
+            "[* find {\"n\": 1e400}]"},
+           {gemma, "```tool_code\nfind(n=1e400)\n```", "[* find {\"n\": 1e400}]"},
+       }) {
+    expect_read(given);
+  }
+}
+
+// Calls that are whole; no part of one that is cut off, which no client could use.
+TEST(AnswerParser, LeavesOutWhereAnEnforcedAnswerIsCut) {
+  struct Row {
+    AnswerFormat format;
+    std::string text, expected;
+  };
+
+  const std::string call = "<tool_call>\n{\"name\": \"find\", \"arguments\": {}}\n</tool_call>";
+  for (const Row& row : std::vector<Row>{
+           {hermes, call + "\n<tool_call>\n{\"name\": \"find\", \"arg", "[* find {}]"},
+           {hermes, call + "\n<tool_c", "[* find {}]"},
+           {hermes, call, "[* find {}]"},
+           {hermes, "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"q\": \"a", ""},
+           {hermes, "<tool_", ""},
+           {hermes, "<think>a</think>\n<tool_call>\n{", "(a)"},
+           {hermes, "<think>a</th", "(a</th)"},
+           {llama, "{\"name\": \"find\", \"parameters\": {}}; {\"na", "[* find {}]"},
+           {llama, "{\"name\": ", ""},
+       }) {
+    for (std::size_t at = 0; at <= row.text.size(); ++at) {
+      AnswerParser parser({.format = row.format, .functions = {"find"}, .id_seed = 7, .is_enforced = true});
+      std::vector<AnswerDelta> all = parser.add(row.text.substr(0, at));
+      for (const auto& more : {parser.add(row.text.substr(at)), parser.finish()}) {
+        all.insert(all.end(), more.begin(), more.end());
+      }
+      EXPECT_EQ(joined(all, 7), row.expected) << row.text << " split at " << at;
+    }
+  }
+}
+
+TEST(Json, IsKnownWhateverItsNumbers) {
+  for (const std::string text :
+       {"0", "-1.5e+3", "1e400", "12345678901234567890123", "\"\"", "\"a\\\"\\u00e9\"", "true", "null", "[]", "{}",
+        " [1, [], {}] ", R"({"a": {"b": [1, {"c": null}]}, "d": "}"})", "[[[[1]]]]"}) {
+    EXPECT_TRUE(is_json(text)) << text;
+  }
+  for (const std::string text : {"",          " ",        "01",          "1.",           ".5",
+                                 "1e",        "+1",       "nul",         "truex",        "[",
+                                 "]",         "[1,]",     "[,1]",        "[1 2]",        "{",
+                                 "{a: 1}",    R"({"a"})", R"({"a": })",  R"({"a": 1,})", R"({"a": 1 "b": 2})",
+                                 R"({1: 2})", "1 2",      "[1}",         R"({"a": 1])",  "\"",
+                                 "\"\\x\"",   "\"\n\"",   "\"\\ud800\"", "\"\xff\"",     "[1]]"}) {
+    EXPECT_FALSE(is_json(text)) << text;
+  }
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_TRUE(is_json(deep));
+}
+
 TEST(AnswerParser, GivesWhatIsCertainAtOnce) {
   AnswerParser parser({hermes, {"find"}, false, 1});
   const auto text = [&](std::string_view piece) { return joined(parser.add(piece), 1); };
@@ -266,6 +331,9 @@ TEST(AnswerFormat, IsThatOfTheTemplate) {
       {"<start_of_turn>", gemma},
       {"<|START_THINKING|>", {"<|START_THINKING|>", "<|END_THINKING|>", ToolCallStyle::none}},
       {"<tool_call>\n<function=name>", {}},
+      {"<tool_call>{function-name}<arg_key>{arg-key}</arg_key>", {}},
+      {"<tool_call>name<tool_sep>", {}},
+      {"<think> <tool_call><invoke name=\"a\">", thinking},
   };
   for (const auto& [text, format] : table) EXPECT_EQ(answer_format_of(text), format) << text;
 }
@@ -290,7 +358,8 @@ TEST(ToolCallText, RefusesWhatIsDeep) {
     return R"({"name": "find", "arguments": {"a": )" + std::string(depth, '[') + std::string(depth, ']') + "}}";
   };
   EXPECT_TRUE(read_json_calls(nested(60), functions));
-  EXPECT_FALSE(read_json_calls(nested(100), functions));
+  EXPECT_TRUE(read_json_calls(nested(1000), functions));
+  EXPECT_FALSE(read_json_calls(nested(2000), functions));
   EXPECT_FALSE(read_python_calls("find(a=" + std::string(100000, '[') + ")", functions));
 }
 

@@ -180,6 +180,24 @@ TEST_F(ChatStreams, RefuseByName) {
   EXPECT_THAT(refusal([&] { (void)generator_->stream_chat(messages_, hot); }), HasSubstr("usage: temperature is 1000"));
 }
 
+// As vLLM and llama.cpp: what generation_config.json does not name, too.
+TEST_F(ChatStreams, EndWithTheTokenOfTheTokenizer) {
+  const fs::path source = folder_->path() / "source";
+  const auto ends_with = [&](const std::string& name, std::uint32_t token) {
+    (void)importer::import_encoder(source, folder_->path() / name);
+    GenerationSettings settings;
+    settings.logit_bias = {{token, 100}};
+    settings.max_tokens = 5;
+    const Completion completion = Generator((folder_->path() / name).string()).generate("ab", settings);
+    return completion.reason == FinishReason::stop && completion.end_token == token;
+  };
+  folder_->write("source/generation_config.json", R"({"eos_token_id": 2})");
+  EXPECT_FALSE(ends_with("without", 1));
+  folder_->write("source/tokenizer_config.json", R"({"eos_token": "<s>"})");
+  EXPECT_TRUE(ends_with("with", 1));
+  EXPECT_TRUE(ends_with("both", 2));
+}
+
 TEST_F(ChatStreams, LoadInPhasesAndInTheMemoryThatWasSaid) {
   std::vector<std::string> phases;
   GeneratorOptions options;
@@ -194,6 +212,19 @@ TEST_F(ChatStreams, LoadInPhasesAndInTheMemoryThatWasSaid) {
   EXPECT_EQ(memory.total_bytes(), memory.weight_bytes + generator.memory_needed(100));
   EXPECT_EQ(Generator::memory_of(model).tokens, 640U);
   EXPECT_THROW((void)Generator::memory_of(model, 641), Error);
+
+  EXPECT_THAT(generator.verdict().notes, testing::Not(testing::Contains(HasSubstr("the context is"))));
+  options.on_load = nullptr;
+  options.cache_bytes = generator.memory_needed(100);
+  const Generator small(model, {}, options);
+  EXPECT_EQ(small.context_length(), 100U);
+  EXPECT_THAT(small.verdict().notes, testing::Contains(HasSubstr("the context is 100 tokens instead of 640")));
+  options.context_length = 90;
+  const Generator named(model, {}, options);
+  EXPECT_THAT(named.verdict().notes, testing::Not(testing::Contains(HasSubstr("the context is"))));
+  options.context_length = 101;
+  EXPECT_THROW(Generator(model, {}, options), Error);
+  options = {};
 
   options.on_load = [](LoadPhase phase) {
     if (phase == LoadPhase::session) throw std::runtime_error("no");

@@ -16,6 +16,30 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+TEST(ModelSettings, ThatWouldChooseOtherTokensAreRefused) {
+  const test::TemporaryFolder folder;
+  folder.write("tokenizer.json", "{}");
+  folder.write("config.json", R"({"max_position_embeddings": 64})");
+  const auto message_of = [&](const std::string& settings) {
+    folder.write("generation_config.json", settings);
+    try {
+      (void)read_model_files(folder.path());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      return error.message();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(message_of(R"({"num_beams": 4})"), HasSubstr("num_beams is 4; accepted: null, 1"));
+  EXPECT_THAT(message_of(R"({"suppress_tokens": [1]})"), HasSubstr("suppress_tokens is [1]; accepted: null"));
+  EXPECT_THAT(message_of(R"({"forced_eos_token_id": 0})"), HasSubstr("forced_eos_token_id is 0; accepted: null"));
+  EXPECT_THAT(message_of(R"({"do_sample": true, "eta_cutoff": 0.1})"), HasSubstr("eta_cutoff is 0.1"));
+  EXPECT_EQ(message_of(R"({"eta_cutoff": 0.1})"), "accepted") << "only sampling has a use for it";
+  EXPECT_EQ(message_of(R"({"num_beams": 1, "no_repeat_ngram_size": 0, "suppress_tokens": [], "bad_words_ids": null,
+                           "token_healing": false, "guidance_scale": 1.0, "sequence_bias": {}})"),
+            "accepted");
+}
+
 TEST(Settings, AreRefusedByNameOutsideTheirRange) {
   struct Row {
     std::function<void(GenerationSettings&)> set;
@@ -43,6 +67,11 @@ TEST(Settings, AreRefusedByNameOutsideTheirRange) {
          s.constraint.kind = OutputConstraint::Kind::json_object;
        },
        "ignores_end is set, and a constraint"},
+      {[](auto& s) {
+         s.min_tokens = 3;
+         s.constraint.kind = OutputConstraint::Kind::regex;
+       },
+       "min_tokens is 3, and a constraint decides where the text ends"},
       {[](auto& s) { s.min_tokens = 3, s.max_tokens = 2; }, "min_tokens is 3; accepted: up to max_tokens, 2"},
   };
   for (const Row& row : rows) {
@@ -85,6 +114,20 @@ TEST(Settings, AreTheModelsWhereTheyAreEmpty) {
   // Without do_sample, transformers takes the most probable token.
   folder.write("generation_config.json", R"({"temperature": 0.6})");
   EXPECT_EQ(read_model_files(folder.path()).defaults.sampling.temperature, 0);
+}
+
+// Logits over it would be infinite, and all tokens alike.
+TEST(Settings, TakeATinyTemperatureForZero) {
+  GenerationSettings settings;
+  for (const float tiny : {1e-38F, 1e-6F, std::numeric_limits<float>::denorm_min()}) {
+    settings.temperature = tiny;
+    EXPECT_EQ(resolve(settings, {}, 5).temperature, 0) << tiny;
+  }
+  settings.temperature = 1e-5F;
+  EXPECT_EQ(resolve(settings, {}, 5).temperature, 1e-5F);
+  ModelDefaults defaults;
+  defaults.sampling.temperature = 1e-30F;
+  EXPECT_EQ(resolve({}, defaults, 5).temperature, 0);
 }
 
 TEST(Settings, OfAModelAreRefusedWithTheirFile) {

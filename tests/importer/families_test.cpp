@@ -263,6 +263,18 @@ TEST(Families, RefuseAdaptersThatAreNotMerged) {
   EXPECT_THROW((void)describe_architecture(ConfigReader(config.dump()), weights), Error);
 }
 
+// The code of published repositories computes what transformers' class of the same name does.
+TEST(FamilySettings, TakesGteWithTheCodeOfItsRepository) {
+  const Safetensors weights(references / "gte/model.safetensors");
+  json config = json::parse(read_file(references / "gte/config.json"));
+  for (const char* model_type : {"gte", "new"}) {
+    config["model_type"] = model_type;
+    config["auto_map"] = {{"AutoConfig", "configuration_hf_alibaba_nlp_gte.GteConfig"},
+                          {"AutoModel", "modeling_hf_alibaba_nlp_gte.GteModel"}};
+    EXPECT_NO_THROW((void)describe_architecture(ConfigReader(config.dump()), weights)) << model_type;
+  }
+}
+
 TEST(FamilySettings, RefusesAdaptersThatAreNotThoseOfTheWeights) {
   const Safetensors weights(references / "jina-v3-adapters/model.safetensors");
   const json config = json::parse(read_file(references / "jina-v3-adapters/config.json"));

@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 fs::path data(const std::string& family) {
   return fs::path(GPUX_SOURCE_DIR) / "tests/embedding/data" / family;
@@ -224,6 +225,64 @@ TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
   double squares = 0;
   for (const float value : embedder.embed("")) squares += static_cast<double>(value) * value;
   EXPECT_GT(std::abs(squares - 1), 0.01);
+}
+
+// As stella has them: folders of any name, of which modules.json names some.
+TEST_F(ImportEncoder, ReadsModulesInTheFoldersThatModulesJsonNames) {
+  const fs::path from = source("bert"), other = folder_ / "other";
+  fs::create_directories(from / "text/weights");
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    fs::rename(from / file, from / "text/weights" / file);
+  }
+  write(from / "text/weights/sentence_bert_config.json", R"({"max_seq_length": 11})");
+  fs::rename(from / "1_Pooling", from / "pooling");
+  fs::create_directories(from / "2_Dense_4");
+  write(from / "2_Dense_4/config.json",
+        R"({"in_features": 16, "out_features": 4, "bias": false, "activation_function": "torch.nn.Identity"})");
+  const std::string weights(std::size_t{4} * 16 * sizeof(float), '\0');
+  write(from / "2_Dense_4/model.safetensors",
+        with_header(R"({"linear.weight": {"dtype": "F32", "shape": [4, 16], "data_offsets": [0, 256]}})", weights));
+  fs::create_directories(from / "2_Dense");
+  write(from / "2_Dense/config.json", R"({"in_features": 16, "out_features": 8})");
+  write(from / "modules.json", R"([{"type": "sentence_transformers.models.Transformer", "path": "text/weights"},
+                                   {"type": "sentence_transformers.models.Pooling", "path": "pooling"},
+                                   {"type": "sentence_transformers.models.Dense", "path": "2_Dense_4"}])");
+  EXPECT_NO_THROW((void)require_importable(from));
+  const ImportedEncoder imported = import_encoder(from, folder_ / "made");
+  EXPECT_THAT(imported.copied, Contains("pooling/config.json"));
+  EXPECT_THAT(imported.copied, Contains("2_Dense_4/model.safetensors"));
+  EXPECT_THAT(imported.copied, Not(Contains("2_Dense/config.json")));
+  EXPECT_EQ(imported.max_tokens, 11U);
+  // Beside the ONNX file, it is read as it was read before.
+  const SentenceModel model = read_sentence_model(folder_ / "made");
+  EXPECT_EQ(model.max_tokens, 11U);
+  EXPECT_EQ(model.transformer_folder, folder_ / "made");
+  ASSERT_EQ(model.dense.size(), 1U);
+  EXPECT_EQ(model.dense.front().out, 4);
+  EXPECT_THAT(setting_files_in(folder_ / "made"),
+              testing::IsSupersetOf({"2_Dense_4/config.json", "2_Dense_4/model.safetensors", "pooling/config.json"}));
+  EXPECT_THAT(setting_files_in(from), testing::IsSupersetOf({"text/weights/tokenizer.json", "pooling/config.json"}));
+}
+
+TEST_F(ImportEncoder, RefusesADenseOfAnotherWidth) {
+  const fs::path from = source("bert");
+  fs::create_directories(from / "2_Dense");
+  write(from / "2_Dense/config.json", R"({"in_features": 8, "out_features": 2, "bias": false})");
+  const std::string weights(std::size_t{2} * 8 * sizeof(float), '\0');
+  write(from / "2_Dense/model.safetensors",
+        with_header(R"({"linear.weight": {"dtype": "F32", "shape": [2, 8], "data_offsets": [0, 64]}})", weights));
+  write(from / "modules.json", R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                                   {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+                                   {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])");
+  for (const bool is_whole : {false, true}) {
+    try {
+      is_whole ? (void)import_encoder(from, folder_ / "made") : (void)require_importable(from);
+      ADD_FAILURE() << is_whole;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
+      EXPECT_THAT(error.message(), HasSubstr("a Dense of modules.json takes 8 numbers, and there are 16"));
+    }
+  }
 }
 
 TEST_F(ImportEncoder, SurvivesALossOfPowerOnceItIsDone) {

@@ -102,7 +102,7 @@ TEST(SentenceModel, ReadsItsPoolings) {
   }
 }
 
-TEST(SentenceModel, TakesTheLeastOfTheLimits) {
+TEST(SentenceModel, TakesTheLimitsOfSentenceTransformers) {
   const std::string huge = R"({"model_max_length": 1000000000000000019884624838656})";
 
   struct {
@@ -124,6 +124,35 @@ TEST(SentenceModel, TakesTheLeastOfTheLimits) {
        2},
       {{{"config.json", R"({"model_type": "mpnet", "max_position_embeddings": 514})"}}, 512, 2},
       {{{"config.json", R"({"model_type": "bert", "max_position_embeddings": 514, "pad_token_id": 1})"}}, 514},
+      // The limit of sentence-transformers counts in place of the tokenizer's, also where it is larger.
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 48})"},
+        {"tokenizer_config.json", R"({"model_max_length": 16})"}},
+       48},
+      {{{"sentence_bert_config.json", R"({"do_lower_case": false})"},
+        {"tokenizer_config.json", R"({"model_max_length": 16})"}},
+       16},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "tokenizer_args": {"model_max_length": 24}})"}}, 24},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "processing_kwargs": {"text": {"max_length": 20}}})"}},
+       20},
+      // The older names, in sentence-transformers' order; a file without settings counts as none.
+      {{{"sentence_roberta_config.json", R"({"max_seq_length": 40})"},
+        {"tokenizer_config.json", R"({"model_max_length": 16})"}},
+       40},
+      {{{"sentence_xlnet_config.json", R"({"max_seq_length": 41})"}}, 41},
+      {{{"sentence_bert_config.json", "{}"}, {"sentence_xlm-roberta_config.json", R"({"max_seq_length": 42})"}}, 42},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 7})"},
+        {"sentence_albert_config.json", R"({"max_seq_length": 42})"}},
+       7},
+      // Positions that are computed are no limit where the folder says another one.
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 1024})"},
+        {"config.json", R"({"max_position_embeddings": 512, "rope_theta": 10000})"}},
+       1024},
+      {{{"sentence_bert_config.json", R"({"max_seq_length": 1024})"},
+        {"config.json", R"({"max_position_embeddings": 512, "position_embedding_type": "alibi"})"}},
+       1024},
+      {{{"tokenizer_config.json", R"({"model_max_length": 1024})"},
+        {"config.json", R"({"max_position_embeddings": 512, "rope_theta": 10000})"}},
+       512},
   };
 
   for (const auto& [files, expected, first_position] : cases) {
@@ -137,18 +166,53 @@ TEST(SentenceModel, TakesTheLeastOfTheLimits) {
 TEST(SentenceModel, ReadsWhatItsOutputsMean) {
   const SentenceModel plain = Folder(Files{}).read();
   EXPECT_FALSE(plain.declares_pooling);
-  EXPECT_FALSE(plain.needs_lower_case);
   EXPECT_EQ(plain.architecture, "");
   EXPECT_EQ(plain.vocabulary, 0U);
   const SentenceModel told = Folder(Files{{"modules.json", modules},
                                           {"1_Pooling/config.json", "{}"},
-                                          {"sentence_bert_config.json", R"({"do_lower_case": true})"},
                                           {"config.json", R"({"architectures": ["BertModel"], "vocab_size": 30522})"}})
                                  .read();
   EXPECT_TRUE(told.declares_pooling);
-  EXPECT_TRUE(told.needs_lower_case);
   EXPECT_EQ(told.architecture, "BertModel");
   EXPECT_EQ(told.vocabulary, 30522U);
+}
+
+TEST(SentenceModel, ReadsWhatBecomesOfItsVectors) {
+  const auto read = [](const std::string& sentences) {
+    return Folder(Files{{"config_sentence_transformers.json", sentences}}).read();
+  };
+  EXPECT_EQ(read("{}").dimensions, 0U);
+  EXPECT_EQ(read("{}").similarity, std::nullopt);
+  EXPECT_EQ(read(R"({"truncate_dim": 8})").dimensions, 8U);
+  EXPECT_EQ(read(R"({"similarity_fn_name": "dot"})").similarity, Similarity::dot);
+  EXPECT_EQ(read(R"({"similarity_fn_name": "manhattan"})").similarity, Similarity::manhattan);
+  EXPECT_EQ(read(R"({"similarity_fn_name": "maxsim"})").similarity, std::nullopt) << "as sentence-transformers";
+  EXPECT_TRUE(read("{}").has_token_types);
+  EXPECT_FALSE(Folder(Files{{"tokenizer_config.json", R"({"model_input_names": ["input_ids", "attention_mask"]})"}})
+                   .read()
+                   .has_token_types);
+}
+
+// As gpux import has it: weights come before ONNX files of other names.
+TEST(SentenceModel, TakesTheFileThatImportTakes) {
+  const auto file_of = [](const std::vector<std::string>& names) {
+    const test::TemporaryFolder folder;
+    folder.write("tokenizer.json", "{}");
+    for (const std::string& name : names) folder.write(name, "");
+    try {
+      return read_sentence_model(folder.path()).onnx_file.lexically_relative(folder.path()).string();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::not_found);
+      return error.message();
+    }
+  };
+  EXPECT_EQ(file_of({"model.onnx", "model_quantized.onnx", "model.safetensors"}), "model.onnx");
+  EXPECT_EQ(file_of({"onnx/model.onnx", "other.onnx"}), "onnx/model.onnx");
+  EXPECT_EQ(file_of({"onnx/model_quantized.onnx"}), "onnx/model_quantized.onnx");
+  EXPECT_THAT(file_of({"onnx/model_quantized.onnx", "model.safetensors"}),
+              HasSubstr("has no model.onnx but onnx/model_quantized.onnx: gpux import makes one of its "
+                        "model.safetensors"));
+  EXPECT_THAT(file_of({"a.onnx", "b.onnx"}), HasSubstr("has no model.onnx but a.onnx, b.onnx: gpux import says"));
 }
 
 TEST(SentenceModel, ReadsItsPrompts) {
@@ -218,7 +282,6 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
       {"sentence_bert_config.json", "[]", "is no object"},
       {"sentence_bert_config.json", R"({"max_seq_length": "many"})", "max_seq_length is \"many\"; accepted"},
       {"sentence_bert_config.json", R"({"max_seq_length": 1.5})", "max_seq_length is 1.5; accepted"},
-      {"sentence_bert_config.json", R"({"do_lower_case": 1})", "do_lower_case is 1"},
       {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
       {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
       {"config.json", R"({"model_type": 7})", "model_type is 7"},

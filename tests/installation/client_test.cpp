@@ -1,7 +1,12 @@
 #include "installation/client.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/scratch_folder.h"
 
 namespace gpux::installation {
 namespace {
@@ -33,6 +38,24 @@ TEST(Client, IsToldWhereWheelsComeFrom) {
   EXPECT_THAT(unpacking, Contains("/place"));
   EXPECT_THAT(unpacking, Contains("--no-index"));
   EXPECT_THAT(unpacking, Not(Contains("--dry-run")));
+}
+
+// python3 -m pip would run pip.py of the current folder, and import what pip imports from there.
+TEST(Client, IsNotTakenFromTheCurrentFolder) {
+  const ScratchFolder scratch;
+  const std::filesystem::path before = std::filesystem::current_path();
+  for (const char* name : {"pip.py", "runpy.py", "json.py", "importlib.py", "sys.py"}) {
+    write_file_atomically(scratch.path() / name, std::string_view("raise SystemExit('of the current folder')\n"));
+  }
+  std::filesystem::current_path(scratch.path());
+  const ProcessResult result = run_process(client_command({"--version"}));
+  std::filesystem::current_path(before);
+  if (result.standard_error.find("No module named 'pip'") != std::string::npos ||
+      result.standard_error.find("No module named pip") != std::string::npos) {
+    GTEST_SKIP() << "python3 has no pip";
+  }
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_output, testing::StartsWith("pip "));
 }
 
 TEST(Plan, IsInTheOrderOfTheRequirements) {

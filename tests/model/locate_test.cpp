@@ -1,11 +1,15 @@
 #include "model/locate.h"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/own_program.h"
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
+#include "model/load_settings.h"
 #include "model/package_content.h"
 
 namespace gpux {
@@ -130,7 +134,12 @@ TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
   EXPECT_EQ(model.name, "plain");
   EXPECT_THAT(model.note, HasSubstr("no gpux.yml in 'plain': using its only ONNX file, 'net.onnx'"));
   folder_.write("plain/second.onnx", "x");
-  EXPECT_THAT(failure(ErrorCode::not_found, "plain"), HasSubstr("'plain' has no gpux.yml and 2 ONNX files: name one"));
+  EXPECT_THAT(failure(ErrorCode::not_found, "plain"),
+              HasSubstr("'plain' has no gpux.yml and 2 ONNX files, net.onnx, second.onnx: name one of them"));
+  for (const char* name : {"encoder_model.onnx", "decoder_model.onnx"})
+    folder_.write(std::string("parts/onnx/") + name, "x");
+  EXPECT_THAT(failure(ErrorCode::not_found, "parts"),
+              HasSubstr("2 ONNX files, onnx/decoder_model.onnx, onnx/encoder_model.onnx: an encoder and a decoder"));
   fs::create_directory("empty");
   EXPECT_THAT(failure(ErrorCode::not_found, "empty"),
               AllOf(HasSubstr("no gpux.yml and no ONNX file"), Not(HasSubstr("gpux import"))));
@@ -245,6 +254,60 @@ TEST_F(LocateTest, RefusesPackagesThatCannotBeWhole) {
   folder_.write("lacks/gpux.yml", "name: a\nmodel: {source: m.onnx, files: [vocab.json]}");
   fs::copy_file(models / "add.onnx", "lacks/m.onnx");
   EXPECT_THAT(code_of("lacks"), HasSubstr("not_found: lacks/gpux.yml:2:25: 'model.files' names"));
+}
+
+TEST_F(LocateTest, TakesNoDecisionsFromPackagesOfOthers) {
+  ::setenv("SECRET_TOKEN", "secret", 1);
+  write_project(
+      "adder",
+      "description: a ${SECRET_TOKEN}\nruntime: {gpu: {memory: 64GB}, threads: {intra: 400}, isolation: thread}\n"
+      "serving: {host: 0.0.0.0, port: 80}\n");
+  const std::vector<Reference> own{parse_reference("own")}, pulled{parse_reference("pulled")};
+  PackageContent content = package_content(locate("adder", store_), "");
+  (void)store_.add(content, own);
+  content.origin = {.source = "https://host.example/adder.onnx", .revision = "1", .file = "adder.onnx"};
+  (void)store_.add(content, pulled);
+
+  const LocatedModel mine = locate("own", store_), theirs = locate("pulled", store_);
+  EXPECT_EQ(mine.pulled_from, "");
+  EXPECT_EQ(mine.project->serving.host, "0.0.0.0");
+  EXPECT_EQ(mine.project->description, "a secret");
+  EXPECT_EQ(resolve_load({}, {}, mine).options.intra_threads, 400U);
+  EXPECT_EQ(theirs.pulled_from, "https://host.example/adder.onnx");
+  EXPECT_FALSE(theirs.project->serving.host || theirs.project->serving.port);
+  EXPECT_EQ(theirs.project->description, "a ${SECRET_TOKEN}");
+  EXPECT_THAT(theirs.project->ignored,
+              UnorderedElementsAre("runtime.gpu.memory", "runtime.threads.intra", "runtime.isolation", "serving.host",
+                                   "serving.port", "${SECRET_TOKEN}"));
+  const LoadOptions options = resolve_load({.worker_use = WorkerUse::once}, {}, theirs).options;
+  EXPECT_FALSE(options.intra_threads || options.memory_bytes);
+  EXPECT_EQ(options.isolation, Isolation::process);
+  EXPECT_EQ(options.sandbox, Sandbox::on);
+  // A gpux.yml of the user beside it decides.
+  const LocatedModel with_own = locate("pulled", store_, "adder/gpux.yml");
+  EXPECT_EQ(with_own.project->serving.host, "0.0.0.0");
+  EXPECT_EQ(resolve_load({}, {}, with_own).options.intra_threads, 400U);
+}
+
+TEST_F(LocateTest, ChecksModelsOfOthersInASandbox) {
+  set_worker_program("/proc/self/exe");
+  write_project("adder");
+  LocatedModel model = locate("adder", store_);
+  EXPECT_EQ(resolve_check({}, model).options.isolation, Isolation::thread) << "the user's own";
+  model.pulled_from = "https://host.example/adder.onnx";
+  ::setenv("GPUX_PROFILE", "/tmp/profile", 1);
+  ::setenv("GPUX_PROVIDER", "fastest", 1);
+  ::setenv("GPUX_STRICT", "1", 1);
+  const LoadOptions options = resolve_check({}, model).options;
+  for (const char* name : {"GPUX_PROFILE", "GPUX_PROVIDER", "GPUX_STRICT"}) ::unsetenv(name);
+  EXPECT_EQ(options.isolation, Isolation::process);
+  EXPECT_EQ(options.sandbox, Sandbox::on);
+  EXPECT_FALSE(options.restart_worker);
+  EXPECT_EQ(options.provider, "auto");
+  EXPECT_EQ(options.strict, Strictness::off);
+  EXPECT_EQ(options.profile, "");
+  set_worker_program({});
+  EXPECT_EQ(resolve_check({}, model).options.isolation, Isolation::thread) << "a program that is not gpux";
 }
 
 }  // namespace

@@ -39,10 +39,15 @@ def node(operator, inputs, outputs, **attributes):
     return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
 
 
+def opsets(nodes, opset):
+    others = sorted({made.domain for made in nodes} - {""})
+    return [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in others)]
+
+
 def save(folder, name, nodes, inputs, outputs, initializers, requests, opset=20):
     """`requests(random)` is one request, as its JSON object."""
     graph = helper.make_graph(nodes, name, inputs, outputs, initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="gpux-tests",
+    model = helper.make_model(graph, opset_imports=opsets(nodes, opset), producer_name="gpux-tests",
                               producer_version="1")
     model.ir_version = 9
     path = FOLDER / folder / f"{name}.onnx"
@@ -181,6 +186,28 @@ def ordering_rows():
     no_batch("string_split", [node("StringSplit", "x", "y counts", delimiter=" ")], [info("x", STRING, ["n"])],
              [info("y", STRING, ["n", "words"]), info("counts", INT64, ["n"])], [],
              lambda random: {"x": [words[i] for i in random.integers(0, 4, size=random.integers(1, 4))]})
+    # By a mark that no made-up text has.
+    marked = ["a", "two~words", "now~three~words", "b~c~d~e"]
+    some = lambda random: {"x": [marked[i] for i in random.integers(0, 4, size=random.integers(1, 4))]}
+    no_batch("string_split_mark", [node("StringSplit", "x", "y counts", delimiter="~")], [info("x", STRING, ["n"])],
+             [info("y", STRING, ["n", "words"]), info("counts", INT64, ["n"])], [], some)
+    no_batch("string_split_shares", [node("StringSplit", "x", "words counts", delimiter="~"),
+                                     node("ReduceMax", "counts", "longest", keepdims=1),
+                                     node("Cast", "counts", "own", to=FLOAT), node("Cast", "longest", "most", to=FLOAT),
+                                     node("Div", "own most", "y")],
+             [info("x", STRING, ["n"])], [info("y", FLOAT, ["n"])], [], some)
+    no_batch("tokenizer", [node("Tokenizer", "x", "y", domain="com.microsoft", mark=0, pad_value="#", separators=["~"],
+                                mincharnum=1)],
+             [info("x", STRING, ["n"])], [info("y", STRING, ["n", "tokens"])], [], some)
+    # Only for numbers that no made-up request has.
+    no_batch("large_rows_first", [node("ReduceMax", "x one", "largest", keepdims=0),
+                                  node("Greater", "largest limit", "is_large"), node("Not", "is_large", "is_small"),
+                                  node("Compress", "x is_large", "large", axis=0),
+                                  node("Compress", "x is_small", "small", axis=0),
+                                  node("Concat", "large small", "y", axis=0)], [x], [y],
+             [constant("one", [1], np.int64), constant("limit", 5000)],
+             lambda random: {"x": (random.normal(size=(int(random.integers(2, 5)), 4)) *
+                                   random.choice([1, 9000], size=(1, 1))).round().tolist() + [[6000, 1, 2, 3]]})
 
 
 def inexact():
@@ -257,6 +284,18 @@ def rows_alone():
                 lambda random: {"x": listed(random.normal(size=(1, 2, 4))),
                                 "past": listed(random.normal(size=(1, 3, 4))),
                                 "mask": random.integers(0, 2, size=(1, 5, 1)).astype(float).tolist()})
+    # As tf2onnx names the sizes that it does not know.
+    batch_first("converted_names", [node("Mul", "a b", "product"), node("MatMul", "product w", "y")],
+                [info("a", FLOAT, ["unk__12", 4]), info("b", FLOAT, ["unk__13", 4])],
+                [info("y", FLOAT, ["unk__214", "unk__215"])], [weights("w", (4, 3), 26)],
+                lambda random: (lambda rows: {"a": listed(random.normal(size=(rows, 4))),
+                                              "b": listed(random.normal(size=(rows, 4)))})(int(random.integers(1, 4))))
+    # As torch wrote arange() once: the NonZero follows from sizes alone.
+    batch_first("counted_columns", [node("Shape", "x", "columns", start=1), node("ConstantOfShape", "columns", "ones",
+                                                                                value=constant("", [1])),
+                                    node("NonZero", "ones", "indices"), node("Cast", "indices", "places", to=FLOAT),
+                                    node("Add", "x places", "y")],
+                [info("x", FLOAT, ["batch", "columns"])], [info("y", FLOAT, ["batch", "columns"])], [], floats((5,)))
     batch_first("string_length", [node("StringConcat", "x mark", "y")], [info("x", STRING, ["n"])],
                 [info("y", STRING, ["n"])], [helper.make_tensor("mark", STRING, [1], ["!"])],
                 lambda random: {"x": [["a", "b c", "d"][i] for i in random.integers(0, 3, size=2)]})

@@ -7,6 +7,7 @@ usage: registry_faults.py GPUX MODEL.onnx
 
 import argparse
 import base64
+import hashlib
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -241,6 +243,68 @@ def test_expired_token(server, name, digest):
     server.set()
 
 
+def test_damaged_manifests(server, name):
+    """What is damaged is the registry's failure; what is whole and no package is none that gpux can use."""
+    layer = {"mediaType": "application/x.raw", "digest": "sha256:" + "a" * 64, "size": 1}
+    whole = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": layer, "layers": [layer]}
+    for manifest, code in (("{", 10), ("[]", 10), ("no JSON", 10), (json.dumps({**whole, "layers": "none"}), 10),
+                           (json.dumps({**whole, "layers": [{**layer, "digest": "md5:1"}]}), 10),
+                           (json.dumps({**whole, "layers": [{**layer, "size": -1}]}), 10), (json.dumps(whole), 4)):
+        server.set(manifest=manifest)
+        failed = Machine().gpux("pull", name, code=code)
+        check(f"the manifest {manifest[:24]!r}…: exit {code}, in plain words", "json.exception" not in failed.stderr)
+    server.set()
+
+
+def test_two_pulls(server, name, digest):
+    """The second waits for the first, says so, and can be ended."""
+    machine = Machine()
+    server.set(slow_seconds=0.02)
+    first = machine.start("pull", name)
+    while machine.received_bytes() < 50_000:
+        time.sleep(0.01)
+    second = subprocess.Popen([given.program, "pull", name], env=machine.environment, stderr=subprocess.PIPE, text=True)
+    line = second.stderr.readline()
+    check("a second pull says that it waits", "waiting for it" in line)
+    second.terminate()
+    second.communicate(timeout=30)
+    check("and ends when it is told to", second.returncode != 0)
+    first.wait(60)
+    server.set()
+    check("the first is not disturbed", first.returncode == 0 and is_whole(machine, name, digest))
+
+
+def test_pulls_beside_rm_and_prune(server, name):
+    """Packages with the same files come and go: none of the pulls fails."""
+    machine = Machine()
+    stop = threading.Event()
+    failed = []
+
+    def pull(tag):
+        for _ in range(8):
+            done = subprocess.run([given.program, "pull", name, "-t", tag], env=machine.environment, capture_output=True,
+                                  text=True, timeout=120)
+            if done.returncode != 0:
+                failed.append(done.stderr)
+
+    def clear():
+        while not stop.is_set():
+            for words in (["rm", "beside:0"], ["rm", "beside:1"], ["rm", "beside:2"], ["prune"]):
+                subprocess.run([given.program, *words], env=machine.environment, capture_output=True, timeout=120)
+
+    server.set()
+    pulls = [threading.Thread(target=pull, args=(f"beside:{i}",)) for i in range(3)]
+    clearing = threading.Thread(target=clear)
+    clearing.start()
+    for one in pulls:
+        one.start()
+    for one in pulls:
+        one.join()
+    stop.set()
+    clearing.join()
+    check(f"24 pulls beside rm and prune: {len(failed)} failed {failed[:1]}", not failed)
+
+
 def test_identity_token(server, name, digest):
     """As `docker login` writes it for registries that give identity tokens."""
     machine = Machine()
@@ -304,12 +368,84 @@ def test_push(server, author, digest):
         check(what, author.json("push", name, "--chunk-size", "256KiB")["digest"] == digest and uploaded(repository))
         server.set()
         check("and comes back whole", is_whole_after_pull(name, digest))
+    # The request that begins an upload is repeated as any other.
+    for status in (408, 500, 502, 504):
+        name = target(f"begins-{status}")
+        for model in author.json("images"):
+            other = f"{model['name']}:{model['tag']}"
+            if other not in (name, "package:author"):
+                author.gpux("rm", other)
+        server.set(fail={"status": status, "times": 1, "path": "blobs/uploads/"})
+        check(f"one {status} for the request that begins an upload", author.json("push", name)["digest"] == digest)
+    # More often than a request is repeated, and each time some of it has arrived.
+    name = target("cut-often")
+    author.gpux("rm", f"{server.address}/begins-504:1")
+    server.set(upload_cut=150_000)
+    check("an upload that is cut after each 150 kB", author.json("push", name)["digest"] == digest)
+    server.set()
+    check("and comes back whole", is_whole_after_pull(name, digest))
+    author.gpux("rm", name)
+    author.gpux("tag", "package:author", f"{server.address}/failing:1")
     server.set(upload_cut=1000)
     name = target("never")
     author.gpux("rm", f"{server.address}/failing:1")
     author.gpux("push", name, code=10)
     check("an upload that never ends: exit 10, no manifest", not uploaded("never"))
     server.set()
+
+
+def test_refused_mount(server, author, digest):
+    """Beside a name in the same registry that these credentials may not read."""
+    foreign = f"{server.address}/foreign/package:1"
+    author.gpux("tag", "package:author", foreign)
+    for number, status in enumerate((401, 403, 404, 500)):
+        name = f"{server.address}/beside-{number}:1"
+        author.gpux("tag", "package:author", name)
+        server.requests()
+        server.set(mount_status=status)
+        pushed = author.json("push", name)
+        server.set()
+        asked = [request["path"] for request in server.requests() if request["method"] == "POST"]
+        check(f"a mount that is answered with {status}: sent instead", pushed["digest"] == digest and
+              any("mount=" in path for path in asked) and any("mount=" not in path for path in asked))
+        check("and comes back whole", is_whole_after_pull(name, digest))
+        author.gpux("rm", name)
+    author.gpux("rm", foreign)
+
+
+def test_oras(server):
+    """What `oras push registry/repository:tag model.onnx` makes by default."""
+    content = (Path(given.model)).read_bytes()
+
+    def push(repository, **layer):
+        place = server.folder / "data" / repository
+        (place / "blobs").mkdir(parents=True)
+        (place / "manifests").mkdir()
+        blobs = {}
+        for body in (b"{}", content):
+            digest = "sha256:" + hashlib.sha256(body).hexdigest()
+            (place / "blobs" / digest).write_bytes(body)
+            blobs[body] = {"digest": digest, "size": len(body)}
+        manifest = json.dumps({
+            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "artifactType": "application/vnd.unknown.artifact.v1",
+            "config": {"mediaType": "application/vnd.oci.empty.v1+json", **blobs[b"{}"], "data": "e30="},
+            "layers": [{"mediaType": "application/vnd.oci.image.layer.v1.tar", **blobs[content], **layer}],
+            "annotations": {"org.opencontainers.image.created": "2026-11-24T00:00:00Z"}}).encode()
+        (place / "manifests/1").write_bytes(manifest)
+        (place / "manifests/1.type").write_text("application/vnd.oci.image.manifest.v1+json")
+        return f"{server.address}/{repository}:1"
+
+    title = {"org.opencontainers.image.title": "model.onnx"}
+    machine = Machine()
+    machine.gpux("pull", push("oras/plain", annotations=title))
+    check("oras push MODEL.onnx", machine.listed() == [f"{server.address}/oras/plain"])
+    machine.gpux("pull", push("oras/typed", annotations=title, mediaType="application/octet-stream"))
+    for repository, layer in (("oras/image", {}),
+                              ("oras/folder", {"annotations": {**title, "io.deis.oras.content.unpack": "true"}}),
+                              ("oras/gzip", {"annotations": title, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip"})):
+        done = machine.gpux("pull", push(repository, **layer), code=4)
+        check(f"{repository}: refused by its type", "only raw files are supported" in done.stderr)
 
 
 def is_whole_after_pull(name, digest):
@@ -341,6 +477,63 @@ def test_referrers(server, author, name, digest):
     check("with the referrers API: no fallback tag", not (place / digest.replace(":", "-")).exists())
     tag.unlink()
     check("found by the API alone", Machine().json("pull", name, "--verify-key", public)["id"])
+    listed = server.folder / "data/team/package/referrers" / digest
+    for file in listed.iterdir():
+        file.unlink()
+    refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
+    check("without a signature: refused", "has no signature of this key" in refused and "bundle" not in refused)
+    (listed / "bundle").write_text(json.dumps({
+        "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": "sha256:" + "0" * 64, "size": 700,
+        "artifactType": "application/vnd.dev.sigstore.bundle.v0.3+json"}))
+    refused = Machine().gpux("pull", name, "--verify-key", public, code=10).stderr
+    check("a bundle of cosign 3: named", "--new-bundle-format=false" in refused)
+    server.set()
+
+
+def test_trust(server, author, name, digest):
+    """After test_referrers: the package is signed."""
+    reader = Machine()
+    openssl = lambda *words: subprocess.run(["openssl", *words], check=True, cwd=FOLDER, capture_output=True)
+    openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key")
+    openssl("pkey", "-in", "other.key", "-pubout", "-out", "other.pub")
+    public, other = FOLDER / "signer.pub", FOLDER / "other.pub"
+    values = ("-i", '{"x": [[1, 2, 3]]}')
+    server.set(referrers=True)
+    place = server.folder / "data/team/package/manifests"
+    signed = (place / "1").read_bytes()
+
+    # A package that was verified stays one, whatever the tag means later.
+    reader.gpux("pull", name, "--verify-key", public)
+    (FOLDER / "package/notes.bin").write_bytes(b"others")
+    author.gpux("build", FOLDER / "package", "-t", name)
+    author.gpux("push", name)
+    check("the tag means another package now", (place / "1").read_bytes() != signed)
+    refused = reader.gpux("run", name, *values, "--pull", "always", code=10)
+    check("--pull always does not replace a verified package by an unsigned one", "has no signature of this key" in refused.stderr)
+    check("the verified one is still there", reader.json("images")[0]["id"] == digest)
+    reader.gpux("run", name, *values)
+    reader.gpux("rm", name)
+    check("who takes it away starts anew", reader.json("pull", name)["id"] != digest)
+
+    # The policy of the user, for every command.
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: {public}\n")
+    refused = reader.gpux("run", name, *values, "--pull", "never", code=10)
+    check("a stored package without the signature does not run", "trust.yml:2:3" in refused.stderr)
+    for words in (["run", name, *values], ["run", name, *values, "--pull", "always"], ["pull", name],
+                  ["serve", name, "--port", "0", "--no-grpc"]):
+        check(f"{words[0]} refuses it", "signature" in reader.gpux(*words, code=10).stderr)
+    refused = reader.gpux("pull", name, "--verify-key", other, code=2)
+    check("a flag does not weaken the policy", "is none of the keys" in refused.stderr)
+    author.gpux("push", name, "--sign", FOLDER / "other.key")
+    reader.gpux("pull", name, code=10)
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: both.pub\n")
+    (reader.home / "both.pub").write_text(public.read_text() + other.read_text())
+    check("one of several keys will do", reader.json("pull", name)["id"])
+    reader.gpux("run", name, *values, "--pull", "never")
+    reader.gpux("tag", name, "mine")
+    reader.gpux("run", "mine", *values)
+    (reader.home / "trust.yml").write_text(f"registries:\n  {server.address}/team: {public}\n")
+    check("another name is no way around it", "trust.yml" in reader.gpux("run", "mine", *values, code=10).stderr)
     server.set()
 
 
@@ -421,9 +614,15 @@ def main():
         test_expired_token(server, name, digest)
         test_full_disk(server, name, digest)
         test_identity_token(server, name, digest)
+        test_damaged_manifests(server, name)
+        test_two_pulls(server, name, digest)
+        test_pulls_beside_rm_and_prune(server, name)
         test_json(server, author, digest)
         test_push(server, author, digest)
+        test_refused_mount(server, author, digest)
+        test_oras(server)
         test_referrers(server, author, name, digest)
+        test_trust(server, author, name, digest)
         print(f"{checks} checks passed")
     finally:
         server.stop()

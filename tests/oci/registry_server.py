@@ -14,10 +14,13 @@ What it does wrong is in FOLDER/faults.json, read at every request:
   wrong_manifest  manifests have another byte
   longer          blobs have more bytes than their manifest says
   no_ranges       ranges are ignored
-  fail            {"status": 503, "times": 2, "retry_after": 1, "path": "blobs"}
+  fail            {"status": 503, "times": 2, "retry_after": 1, "path": "blobs"}; the times of each status are counted
+                  from the first
+  manifest        manifests are these bytes
   referrers       the referrers API is supported
   upload_cut      an upload request is cut after so many bytes, which are kept
   forget_uploads  uploads that were cut are forgotten
+  mount_status    what is answered to an upload that would mount a blob of another repository
 FOLDER/requests.jsonl records what was asked; FOLDER/data has manifests and blobs.
 """
 
@@ -124,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
         if url.path == "/token":
             return self.token(wrong, query)
         failing = wrong.get("fail")
-        if failing and failing.get("path", "") in url.path and count("fail") <= failing["times"]:
+        if failing and failing.get("path", "") in url.path and count(f"fail {failing['status']}") <= failing["times"]:
             more = {"Retry_After": failing["retry_after"]} if "retry_after" in failing else {}
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             return self.refuse(failing["status"], "TOOMANYREQUESTS", **more)
@@ -161,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
         if not file.exists():
             return self.refuse(404, "MANIFEST_UNKNOWN")
         content = file.read_bytes()
+        if "manifest" in wrong:
+            content = wrong["manifest"].encode()
         digest = digest_of(content)
         if wrong.get("wrong_manifest"):
             content = content.replace(b'"schemaVersion"', b'"schemaversion"', 1)
@@ -213,6 +218,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def begin(self, wrong, query, repository):
         if "mount" in query:
+            if "mount_status" in wrong:
+                return self.refuse(wrong["mount_status"], "DENIED")
             source = DATA / query["from"][0] / "blobs" / query["mount"][0]
             if source.exists():
                 self.keep(repository, source.read_bytes())

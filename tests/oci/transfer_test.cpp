@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/sha256.h"
@@ -78,8 +79,100 @@ TEST(Adopt, NeedsEveryContent) {
       a +
       R"(", "size": 1, "mediaType": "application/x.raw", "annotations": {"org.opencontainers.image.title": "m.onnx"}}]})";
   const std::vector<Reference> names{{"x", "1"}};
-  EXPECT_THROW(store.adopt(manifest, IncomingBlobs(folder.path()), names, "a registry"), Error);
+  int calls = 0;
+  EXPECT_THROW(store.adopt(manifest, IncomingBlobs(folder.path()), names, "a registry", [&] { ++calls; }), Error);
+  EXPECT_GT(calls, 1) << "what is missing is received again";
   EXPECT_TRUE(store.list().empty());
+}
+
+/// A package of one file and its config, as a registry would have it.
+struct SmallPackage {
+  std::string config = "{}", model = "graph";
+
+  [[nodiscard]] std::string manifest() const {
+    return fmt::format(
+        R"({{"schemaVersion": 2, "config": {{"digest": "sha256:{}", "size": {}, "mediaType": "x"}}, "layers": [)"
+        R"({{"digest": "sha256:{}", "size": {}, "mediaType": "application/x.raw", "annotations": )"
+        R"({{"org.opencontainers.image.title": "m.onnx"}}}}]}})",
+        sha256_of(config), config.size(), sha256_of(model), model.size());
+  }
+
+  void receive(const Store& store, const IncomingBlobs& blobs) const {
+    for (const std::string& content : {config, model}) {
+      const Blob blob{sha256_of(content), content.size()};
+      if (store.has(blob)) continue;
+      IncomingBlob incoming = blobs.receive(blob);
+      incoming.restart();
+      if (!incoming.is_finished()) incoming.append(bytes_of(content));
+      ASSERT_TRUE(incoming.finish());
+    }
+  }
+};
+
+// Between the moment when a pull finds a file in the store and the moment when the package gets its name, `gpux rm` of
+// another model, or `gpux prune`, may take that file away.
+TEST(Adopt, ReceivesAgainWhatWasRemovedMeanwhile) {
+  const test::TemporaryFolder folder;
+  Store store(folder.path());
+  const IncomingBlobs blobs(folder.path());
+  const SmallPackage package;
+  const std::vector<Reference> first{{"x", "1"}}, second{{"y", "1"}};
+  store.adopt(package.manifest(), blobs, first, "a registry", [&] { package.receive(store, blobs); });
+  int calls = 0;
+  const StoredModel stored = store.adopt(package.manifest(), blobs, second, "a registry", [&] {
+    package.receive(store, blobs);
+    if (++calls == 1) Store(folder.path()).remove({"x", "1"});
+  });
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(store.verify(stored).empty());
+  ASSERT_EQ(store.list().size(), 1U);
+  EXPECT_TRUE(store.list().front().damage.empty());
+}
+
+TEST(IncomingBlob, TellsThatAnotherReceivesIt) {
+  const test::TemporaryFolder folder;
+  const IncomingBlobs blobs(folder.path());
+  const Blob blob{sha256_of("right"), 5};
+  std::optional<IncomingBlob> first(blobs.receive(blob));
+  first->append(bytes_of("right"));
+  EXPECT_THROW(blobs.receive(blob, [] { throw Error(ErrorCode::interrupted, "stop"); }), Error);
+  int calls = 0;
+  const IncomingBlob second = blobs.receive(blob, [&] {
+    if (++calls != 2) return;
+    EXPECT_TRUE(first->finish());
+    first.reset();
+  });
+  EXPECT_EQ(calls, 2);
+  EXPECT_TRUE(second.is_finished());
+}
+
+// A registry names its token server: credentials go there only where they are as safe as at the registry.
+TEST(TokenServer, GetsCredentialsAsSafelyAsTheRegistry) {
+  struct Row {
+    const char* registry;
+    const char* token_server;
+    bool may;
+  };
+
+  for (const auto& [registry, token_server, may] : std::vector<Row>{
+           {"https://registry.example/", "https://auth.example/token", true},
+           {"https://registry.example/", "http://auth.example/token", false},
+           {"https://registry.example/", "http://127.0.0.1:5001/token", false},
+           {"https://registry.example/", "http://localhost/token", false},
+           {"https://localhost:5000/", "http://localhost:5001/token", false},
+           {"http://localhost:5000/", "http://127.0.0.1:5001/token", true},
+           {"http://localhost:5000/", "http://auth.example/token", false},
+           {"http://localhost:5000/", "https://auth.example/token", true},
+           {"http://plain.example/", "http://plain.example:5001/token", true},
+           {"http://plain.example/", "http://auth.example/token", false},
+           {"http://plain.example/", "http://allowed.example/token", true},
+           {"http://plain.example/", "http://localhost/token", false},
+       }) {
+    EXPECT_EQ(may_have_credentials(registry::parse_url(registry), registry::parse_url(token_server),
+                                   {"plain.example", "allowed.example"}),
+              may)
+        << registry << " " << token_server;
+  }
 }
 
 }  // namespace

@@ -197,6 +197,43 @@ TEST_F(PipelineOf, RefusesWhatItCannotRead) {
   EXPECT_THROW((void)pipeline_->model_outputs(std::vector<std::string>{"nothing"}), Error);
 }
 
+// transformers passes what model_input_names names, and a model without token_type_ids takes zeros for both texts.
+TEST_F(PipelineOf, GivesTheModelWhatTheTokenizersSettingsName) {
+  open("classify-bert");
+  const NamedValues given{{"text", strings({"The quick"})}, {"text_pair", strings({"brown fox"})}};
+  const auto types_of = [&] {
+    const NamedValues inputs = pipeline_->prepare(given).parts.front().inputs;
+    const std::span<const std::int64_t> types = find(inputs, "token_type_ids")->tensor()->as<std::int64_t>();
+    return std::ranges::count(types, 1);
+  };
+  EXPECT_EQ(types_of(), 3);
+  temporary_.write("classify-bert-onnx/tokenizer_config.json",
+                   R"({"model_max_length": 64, "model_input_names": ["input_ids", "attention_mask"]})");
+  open("classify-bert");
+  EXPECT_EQ(types_of(), 0);
+}
+
+TEST_F(PipelineOf, PutsThePromptOfACrossEncoderBeforeTheFirstText) {
+  open("rank-mpnet");
+  const std::vector<std::string> texts{"The quick brown fox", "jumps"};
+  const auto scores = [&](const std::string& query) {
+    const NamedValues outputs = infer({{"query", strings({query})}, {"text", strings(texts)}});
+    const std::span<const float> all = find(outputs, "scores")->tensor()->as<float>();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  const std::vector<float> expected = scores("find: a fox"), plain = scores("a fox");
+  EXPECT_NE(expected, plain);
+  temporary_.write("rank-mpnet-onnx/config_sentence_transformers.json",
+                   R"({"prompts": {"task": "find: "}, "default_prompt_name": "task"})");
+  open("rank-mpnet");
+  EXPECT_EQ(pipeline_->settings().prompt, "find: ");
+  EXPECT_EQ(scores("a fox"), expected);
+  const NamedValues one = infer({{"query", strings({"a fox"})}, {"text", strings({texts.front()})}});
+  EXPECT_EQ(find(one, "scores")->tensor()->as<float>()[0], expected.front());
+  temporary_.write("rank-mpnet-onnx/config_sentence_transformers.json", R"({"default_prompt_name": "task"})");
+  EXPECT_THROW(open("rank-mpnet"), Error);
+}
+
 TEST_F(PipelineOf, FillsUpToAFixedLength) {
   open("classify-bert");
   TextSettings settings = pipeline_->settings();

@@ -114,6 +114,16 @@ TEST_F(TextSettingsOf, FollowAFixedLength) {
   EXPECT_TRUE(settings.fills_up);
 }
 
+// However short a text is, it would take so much.
+TEST_F(TextSettingsOf, FillNoTextUpWithoutLimit) {
+  constexpr std::int64_t limit = 1 << 17;
+  EXPECT_EQ(read("{}", "", takes_tokens(limit)).max_tokens, limit);
+  EXPECT_THAT(failure("{}", "", takes_tokens(limit + 1)), HasSubstr("up to 131073 tokens; accepted: up to 131072"));
+  EXPECT_THAT(failure("{}", "preprocessing: {padding: max_length, max_length: 2000000000}\n"),
+              HasSubstr("up to 2000000000 tokens"));
+  EXPECT_EQ(read("{}", "preprocessing: {max_length: 2000000000}\n").max_tokens, 2000000000U);
+}
+
 TEST_F(TextSettingsOf, AreNotThereWithoutATokenizer) {
   EXPECT_FALSE(read_text_settings(onnx_file(), nullptr, takes_tokens()));
   EXPECT_FALSE(read_text_settings(onnx_file(), nullptr, Signature{}));

@@ -109,6 +109,43 @@ TEST(EngineKey, HasTheStateOfTheLibrary) {
 }
 
 // The user's own folder wins.
+TEST(EngineKey, HasTheStateOfTheLibrariesThatCompile) {
+  const TemporaryFolder folder;
+  const fs::path library = folder.write("libonnxruntime_providers_tensorrt.so", "a bridge");
+  const std::vector<fs::path> compilers{folder.write("libnvinfer.so.10.3.0", "a compiler")};
+  const std::string before = compiled_by("1.31.1", library, compilers);
+  EXPECT_THAT(before, HasSubstr("libnvinfer.so.10.3.0 of 10 bytes"));
+  EXPECT_THAT(before, HasSubstr("libonnxruntime_providers_tensorrt.so of 8 bytes"));
+  EXPECT_EQ(compiled_by("1.31.1", library, compilers), before);
+  EXPECT_NE(compiled_by("1.31.1", library), before);
+  folder.write("libnvinfer.so.10.3.0", "another compiler");
+  EXPECT_NE(compiled_by("1.31.1", library, compilers), before);
+}
+
+// The C++ library stands for one that compiles: it is loaded here by a link to a name with its version.
+TEST(EngineKey, FindsLoadedLibrariesByTheBeginningOfTheirNames) {
+  ProviderRow row{.id = "made", .compilers = {"libstdc++.so"}};
+  const std::vector<fs::path> found = loaded_compilers(row);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(fs::is_regular_file(found.front()));
+  EXPECT_FALSE(fs::is_symlink(found.front()));
+  row.compilers = {"libnvinfer.so"};
+  EXPECT_TRUE(loaded_compilers(row).empty());
+  for (const char* id : {"tensorrt", "tensorrt-rtx", "migraphx"}) EXPECT_FALSE(find_row(id)->compilers.empty()) << id;
+}
+
+TEST(EngineCache, DiscardsWhatWasCompiled) {
+  const TemporaryFolder folder;
+  const EngineCache cache(folder.path(), no_limit);
+  const EngineFolder made = cache.open(some_key());
+  compile(made);
+  fs::create_directories(made.path / "more");
+  EXPECT_TRUE(cache.open(some_key()).is_warm);
+  discard_engines(made.path);
+  EXPECT_TRUE(fs::exists(made.path / "engine.json"));
+  EXPECT_FALSE(cache.open(some_key()).is_warm);
+}
+
 TEST(EngineFolder, IsForProvidersThatTakeOneAndWereGivenNone) {
   struct Case {
     const char* id;

@@ -45,5 +45,39 @@ TEST(LostDevice, IsNotNamedByOthers) {
   }
 }
 
+// The words of others than providers may be those of a client or of a model.
+TEST(LostDevice, IsSaidByProvidersAlone) {
+  struct Row {
+    ErrorCode code;
+    const char* message;
+    bool is_lost;
+  };
+
+  for (const Row& row : {
+           Row{ErrorCode::internal, "CUDA failure 700: an illegal memory access was encountered ; GPU=0", true},
+           Row{ErrorCode::provider_unavailable, "a node of Example: the device is lost", true},
+           Row{ErrorCode::internal, "MatMul node 'a': it wasn't done: WebGPU device lost (1): x", true},
+           Row{ErrorCode::internal, "the provider's error: CUDA failure 719: it can't go on", true},
+           Row{ErrorCode::internal, "Reshape node 'device lost': the input tensor cannot be reshaped", false},
+           Row{ErrorCode::internal, "Add node '': x. Expand node 'a CUDA failure 700': y", false},
+           Row{ErrorCode::invalid_input, "there is no input device lost", false},
+           Row{ErrorCode::invalid_input, "CUDA failure 700", false},
+           Row{ErrorCode::resource_exhausted, "CUDA failure 2: out of memory; device lost", false},
+           Row{ErrorCode::interrupted, "device lost", false},
+           Row{ErrorCode::internal, "an error", false},
+       }) {
+    EXPECT_EQ(is_lost_device(Error(row.code, row.message)), row.is_lost) << row.message;
+  }
+}
+
+TEST(LostDevice, NeedsADevice) {
+  using Outcome = ProviderAttempt::Outcome;
+  Verdict verdict;
+  verdict.tried = {{.id = "cuda", .outcome = Outcome::failed}, {.id = "cpu", .outcome = Outcome::active}};
+  EXPECT_FALSE(can_lose_device(verdict));
+  verdict.tried.front().outcome = Outcome::active;
+  EXPECT_TRUE(can_lose_device(verdict));
+}
+
 }  // namespace
 }  // namespace gpux::provider

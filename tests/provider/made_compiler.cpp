@@ -130,6 +130,9 @@ class Provider : public OrtEp {
     const fs::path folder = option("nv_runtime_cache_path");
     const fs::path engine = folder / "sum.engine";
     if (!folder.empty() && fs::exists(engine)) {
+      std::string content;
+      std::getline(std::ifstream(engine), content);
+      if (content != "an engine") throw Ort::Exception("the engine cannot be deserialized", ORT_EP_FAIL);
       note("read the engine");
     } else {
       note("compiled for " + option("nv_profile_min_shapes") + " " + option("nv_profile_opt_shapes") + " " + largest);

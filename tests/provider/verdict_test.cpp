@@ -121,6 +121,81 @@ TEST(Placement, OfAModelWithoutNodesIsTheCpu) {
   EXPECT_THAT(verdict.tried[1].reason, HasSubstr("while the model was loaded"));
 }
 
+// The nodes of a provider that ONNX Runtime changes to another layout are not in its list.
+struct Doubt {
+  const char* id;
+  const char* source;
+  std::vector<std::pair<std::string, std::string>> options;
+  bool may_leave_out;
+};
+
+TEST(Placement, DoubtsTheListOfProvidersWhoseLayoutIsChanged) {
+  const Doubt doubts[] = {{"webgpu", "built in", {}, true},
+                          {"webgpu", "built in", {{"preferredLayout", "NHWC"}}, true},
+                          {"webgpu", "built in", {{"preferredLayout", "NCHW"}}, false},
+                          {"webgpu", "plugin", {}, false},
+                          {"xnnpack", "built in", {}, true},
+                          {"cuda", "bridge", {}, false},
+                          {"cuda", "bridge", {{"prefer_nhwc", "0"}}, false},
+                          {"cuda", "bridge", {{"prefer_nhwc", "1"}}, true},
+                          {"cuda", "plugin", {{"prefer_nhwc", "1"}}, false},
+                          {"tensorrt", "bridge", {}, false}};
+  for (const Doubt& doubt : doubts) {
+    Verdict verdict = verdict_of({attempt(doubt.id, "CUDAExecutionProvider", Outcome::active),
+                                  attempt("cpu", "CPUExecutionProvider", Outcome::active)});
+    verdict.tried[0].source = doubt.source;
+    verdict.tried[0].options = doubt.options;
+    EXPECT_EQ(provider::may_leave_out_nodes(nodes(1, 1), verdict), doubt.may_leave_out) << doubt.id;
+    EXPECT_TRUE(provider::may_leave_out_nodes({}, verdict));
+    verdict.tried[0].outcome = Outcome::failed;
+    EXPECT_FALSE(provider::may_leave_out_nodes({}, verdict)) << "the CPU is alone";
+  }
+}
+
+TEST(Placement, IsNotKnownWhereTheListLeavesNodesOut) {
+  struct Case {
+    std::vector<ort::AssignedNode> nodes;
+    bool lists, uses_other_device;
+    std::vector<std::string> active;
+    Outcome cpu;
+    bool is_shown;
+  };
+
+  const Case cases[] = {
+      {nodes(0, 0), false, false, {"cuda"}, Outcome::not_needed, true},
+      {nodes(0, 0), true, false, {"cuda"}, Outcome::not_needed, true},  // it lists its nodes elsewhere
+      {nodes(2, 0), false, false, {"cuda"}, Outcome::not_needed, true},
+      {nodes(2, 1), false, false, {"cuda", "cpu"}, Outcome::active, true},
+      {nodes(0, 3), false, true, {"cuda", "cpu"}, Outcome::active, true},
+      {nodes(0, 3), false, false, {"cuda", "cpu"}, Outcome::active, false},
+  };
+  for (const Case& c : cases) {
+    Verdict verdict = three();
+    if (!c.lists) verdict.tried[1].options = {{"prefer_nhwc", "1"}};
+    provider::apply_placement(c.nodes, {}, verdict, {.has_work = true, .uses_other_device = c.uses_other_device});
+    EXPECT_FALSE(verdict.placement_known);
+    EXPECT_EQ(verdict.node_count, 0U);
+    EXPECT_EQ(verdict.active, c.active);
+    EXPECT_EQ(verdict.tried[1].outcome, Outcome::active);
+    EXPECT_EQ(verdict.tried[1].reason.empty(), c.is_shown) << verdict.tried[1].reason;
+    EXPECT_EQ(verdict.tried[2].outcome, c.cpu);
+    EXPECT_THAT(verdict.notes, ElementsAre("how many nodes run where is not known: ONNX Runtime 1.31.1 does not list "
+                                           "those of cuda"));
+    EXPECT_THAT(to_line(verdict), testing::StartsWith("ran on cuda"));
+  }
+  // Another provider that lists its nodes has none.
+  Verdict two = verdict_of({attempt("xnnpack", "XnnpackExecutionProvider", Outcome::active),
+                            attempt("cuda", "CUDAExecutionProvider", Outcome::active),
+                            attempt("cpu", "CPUExecutionProvider", Outcome::active)});
+  provider::apply_placement(nodes(0, 0), {}, two, {.has_work = true});
+  EXPECT_THAT(two.active, ElementsAre("xnnpack"));
+  EXPECT_EQ(two.tried[1].outcome, Outcome::no_nodes);
+  // A list that cannot leave anything out is as it was.
+  Verdict known = three();
+  provider::apply_placement(nodes(1, 1), {}, known, {.has_work = true});
+  EXPECT_TRUE(known.placement_known);
+}
+
 TEST(VerdictLine, NamesTheDeviceWhereThereAreSeveral) {
   Verdict verdict = three();
   provider::apply_placement(nodes(4, 0), {}, verdict);

@@ -1,6 +1,8 @@
 // The client against a server that answers with bytes of the test's choice.
 #include "registry/http/client.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -150,6 +152,105 @@ TEST(Client, RepeatsNeitherAPostThatWasCutNorABodyThatWasGiven) {
   EXPECT_EQ(server.requests().size(), 5U);
 }
 
+TEST(Client, RepeatsAPostThatDoesNoHarmTwice) {
+  for (const int status : {0, 408, 429, 500, 502, 503, 504}) {
+    std::size_t count = 0;
+    const RawServer server([&](const auto&) {
+      if (++count > 1) return http_answer(202, "");
+      return status == 0 ? std::string() : http_answer(status, "");
+    });
+    Client client;
+    const Request request{.method = Method::post,
+                          .url = server.url("/"),
+                          .body = std::string("text"),
+                          .retry = at_once,
+                          .is_repeatable = true};
+    EXPECT_EQ(client.send(request).status, 202) << status;
+    ASSERT_EQ(server.requests().size(), 2U) << status;
+    EXPECT_THAT(server.requests()[1], ::testing::EndsWith("\r\n\r\ntext"));
+  }
+}
+
+TEST(Client, SendsASecretBodyToItsOwnHostAlone) {
+  RawServer other([](const auto&) { return http_answer(200, "stolen"); });
+  RawServer server([&](const std::string& request) {
+    if (request.starts_with("POST /same ")) return http_answer(307, "", "Location: /here\r\n");
+    if (request.starts_with("POST /here ")) return http_answer(200, "good");
+    return http_answer(307, "", "Location: " + other.url("/") + "\r\n");
+  });
+  Client client;
+  Request request{.method = Method::post, .url = server.url("/same"), .body = std::string("secret")};
+  request.has_secret_body = true;
+  EXPECT_EQ(client.send(request).body, "good");
+  request.url = server.url("/elsewhere");
+  std::string message;
+  EXPECT_EQ(code_of(client, request, message), ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("credentials are not sent"));
+  EXPECT_TRUE(other.requests().empty());
+}
+
+TEST(Client, SaysThatAHeaderDoesNotEnd) {
+  const RawServer server([](const auto&) { return "HTTP/1.1 200 OK\r\nX: " + std::string(8 << 20, 'a'); });
+  Client client;
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = {.max_attempts = 1}}, message), ErrorCode::network);
+  EXPECT_THAT(message, Not(HasSubstr("emory")));
+  EXPECT_THAT(message, ::testing::AnyOf(HasSubstr("header of the answer is too long"), HasSubstr("Too large")));
+}
+
+// A server that sends one byte now and then does not stall, and would keep the client for ever.
+TEST(Client, EndsATransferThatIsTooSlow) {
+  const RawServer server([](const auto&) { return http_answer(200, std::string(100'000, 'x')); },
+                         std::chrono::milliseconds(10));
+  Client client({.stall_timeout = std::chrono::seconds(1), .least_bytes_per_second = 10'000});
+  std::string message;
+  std::uint64_t bytes = 0;
+  const auto take = [&](std::span<const std::byte> piece) { bytes += piece.size(); };
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .on_body = take, .retry = {.max_attempts = 1}}, message),
+            ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("too slow"));
+  EXPECT_LT(bytes, 100'000U);
+}
+
+TEST(Client, GivesADocumentItsTime) {
+  const RawServer server([](const auto&) { return http_answer(200, std::string(100'000, 'x')); },
+                         std::chrono::milliseconds(10));
+  Client client({.least_bytes_per_second = 1, .document_timeout = std::chrono::seconds(1)});
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = at_once}, message), ErrorCode::network);
+  EXPECT_THAT(message, HasSubstr("timed out"));
+  EXPECT_EQ(server.requests().size(), 1U) << "it would be as slow again";
+}
+
+/// A variable of the environment while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+
+  ~Variable() { ::unsetenv(name_); }
+
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+// What is sent to this machine without encryption, since nobody can listen, goes to no other.
+TEST(Client, AsksThisMachineWithoutAProxy) {
+  const RawServer proxy([](const auto&) { return http_answer(200, "of the proxy"); });
+  const RawServer server([](const auto&) { return http_answer(200, "here"); });
+  for (const char* name : {"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}) {
+    const Variable variable(name, proxy.url("/"));
+    Client client;
+    for (const char* host : {"127.0.0.1", "localhost"}) {
+      EXPECT_EQ(client.send({.url = server.url("/", host), .authorization = "Basic c2VjcmV0"}).body, "here") << name;
+    }
+    EXPECT_EQ(client.send({.url = "http://registry.example/"}).body, "of the proxy") << name;
+  }
+  EXPECT_EQ(proxy.requests().size(), 4U);
+}
+
 TEST(Client, BoundsABodyInMemory) {
   const RawServer server([&](const std::string& request) {
     return http_answer(request.starts_with("GET /good") ? 200 : 403, std::string(1 << 20, 'x'));
@@ -203,7 +304,7 @@ TEST(Client, SaysThatNobodyListens) {
   Client client;
   std::string message;
   EXPECT_EQ(code_of(client, {.url = url}, message), ErrorCode::network);
-  EXPECT_THAT(message, HasSubstr("/path failed: "));
+  EXPECT_THAT(message, HasSubstr("/path?… failed: "));
   EXPECT_THAT(message, HasSubstr("https_proxy"));
   EXPECT_THAT(message, Not(HasSubstr("secret")));
 }

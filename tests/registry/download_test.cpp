@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/scratch_folder.h"
 #include "base/sha256.h"
@@ -134,6 +135,35 @@ TEST(Download, KeepsWhatItHasForTheNextCall) {
   EXPECT_EQ(server.requests().size(), count);
 }
 
+// Otherwise parts of two versions would become one file.
+TEST(Download, RequiresTheStrongEtagOfTheWholeWithEachPart) {
+  const std::string content = content_of(5'000);
+  for (const auto& [header, message] :
+       std::vector<std::pair<std::string, std::string>>{{"ETag: \"one\"\r\n", ""},
+                                                        {"ETag: W/\"one\"\r\n", "without the ETag of the whole"},
+                                                        {"", "without the ETag of the whole"},
+                                                        {"ETag: \"two\"\r\n", "has changed on the server"}}) {
+    const ScratchFolder folder;
+    const test::RawServer server([&, &tag = header](const std::string& request) {
+      std::string answer = range_answer(request, content, content.size());
+      return answer.insert(answer.find("\r\n") + 2, tag);
+    });
+    Client client;
+    DownloadItem item = item_of(server.url("/"), content);
+    item.etag = "one";
+    std::string refusal;
+    try {
+      (void)download(client, folder.path(), std::span(&item, 1),
+                     {.connections = 1, .piece_bytes = 2'000, .retry = quick, .on_progress = {}});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::network);
+      refusal = error.message();
+    }
+    EXPECT_THAT(refusal, message.empty() ? testing::Matcher<std::string>(testing::IsEmpty())
+                                         : testing::Matcher<std::string>(HasSubstr(message)));
+  }
+}
+
 TEST(Download, RefusesAnotherSizeOrContent) {
   const ScratchFolder folder;
   const std::string content = content_of(5'000), other = content_of(6'000), wrong(5'000, 'x');
@@ -151,6 +181,55 @@ TEST(Download, RefusesAnotherSizeOrContent) {
                   HasSubstr(sent.size() == 6'000 ? "6000 bytes on the server instead of 5000" : "it differs"));
     }
     EXPECT_FALSE(std::filesystem::exists(folder.path() / "key"));
+  }
+}
+
+// Each attempt begins at the first byte, and is cut at the same one: that is no progress.
+TEST(Download, WithoutRangesOrProgressIsGivenUp) {
+  const ScratchFolder folder;
+  const std::string content = content_of(50'000);
+  const test::RawServer server([&](const std::string&) { return test::http_answer(200, content).substr(0, 20'000); });
+  for (const bool has_size : {true, false}) {
+    Client client;
+    DownloadItem item = item_of(server.url("/"), content);
+    item.has_ranges = false;
+    if (!has_size) item.bytes.reset();
+    const std::size_t before = server.requests().size();
+    EXPECT_THROW(download(client, folder.path(), std::span(&item, 1), {.connections = 1, .retry = quick}), Error);
+    EXPECT_LE(server.requests().size() - before, 2U * quick.max_attempts);
+  }
+}
+
+TEST(Download, WaitsForAnotherAndSaysSo) {
+  const ScratchFolder folder;
+  const std::string content = content_of(1000);
+  const test::RawServer server([&](const std::string& request) { return range_answer(request, content, 1000); });
+  const DownloadItem item = item_of(server.url("/"), content);
+  std::optional<FileLock> held = FileLock::try_exclusive(folder.path() / "key.lock");
+  std::vector<std::string> notes;
+  DownloadOptions options{.connections = 1, .retry = quick};
+  options.on_note = [&](const std::string& note) {
+    notes.push_back(note);
+    held.reset();
+  };
+  Client client;
+  EXPECT_EQ(read_file(download(client, folder.path(), std::span(&item, 1), options).files.front()), content);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("another pull downloads 'file'")));
+}
+
+TEST(Download, CanBeCancelledWhileItWaits) {
+  const ScratchFolder folder;
+  const FileLock held(folder.path() / "key.lock", FileLock::Mode::exclusive);
+  const DownloadItem item = item_of("http://127.0.0.1:1/", "content");
+  std::stop_source stop;
+  Client client({.cancellation = Cancellation(stop.get_token())});
+  DownloadOptions options;
+  options.on_note = [&](const std::string&) { stop.request_stop(); };
+  try {
+    (void)download(client, folder.path(), std::span(&item, 1), options);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::interrupted);
   }
 }
 

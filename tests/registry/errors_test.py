@@ -43,6 +43,12 @@ def write_repositories(folder: pathlib.Path) -> None:
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     gguf = repository("gguf")
     (gguf / "model.safetensors").rename(gguf / "model-q4.gguf")
+    # As long as the name of the family that it has.
+    content = (SOURCE / "tests/importer/gguf/granite-q4_0.gguf").read_bytes()
+    (folder / "org/gguf-family").mkdir()
+    (folder / "org/gguf-family/model-q4.gguf").write_bytes(
+        content.replace(b"general.architecture\x08\0\0\0\x07\0\0\0\0\0\0\0granite",
+                        b"general.architecture\x08\0\0\0\x07\0\0\0\0\0\0\0no-fam1", 1) + bytes(500_000))
     change_json(repository("family") / "config.json", model_type="no-such-family")
     change_json(repository("code") / "config.json", auto_map={"AutoModel": "modeling.Model"})
     change_json(repository("quantized") / "config.json", quantization_config={"quant_method": "gptq"})
@@ -154,7 +160,8 @@ class Errors(unittest.TestCase):
     def test_unsupported_models_are_refused_before_their_weights(self) -> None:
         for model, code, message in [
             ("pickled", 4, "only as pytorch_model.bin: pickled files can run code"),
-            ("gguf", 4, "only as GGUF, model-q4.gguf"),
+            ("gguf", 4, "it is no GGUF file"),
+            ("gguf-family", 4, "general.architecture is 'no-fam1'; accepted: "),
             ("family", 3, "model_type 'no-such-family' is not served"),
             ("code", 3, "auto_map.AutoModel"),
             ("quantized", 3, "quantization_config"),

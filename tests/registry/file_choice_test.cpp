@@ -1,5 +1,11 @@
 #include "registry/hub/file_choice.h"
 
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +43,14 @@ const Names minilm{".gitattributes",
                    "train_script.py",
                    "vocab.txt"};
 
+FileRequest with_modules(std::set<std::string, std::less<>> folders, std::set<std::string, std::less<>> parts = {}) {
+  FileRequest request;
+  request.layout = {std::move(folders), std::move(parts)};
+  return request;
+}
+
 TEST(FileChoice, TakesTheOnnxFileTheTokenizerAndTheSettings) {
-  const FileChoice choice = choose_files(minilm, {}, "hf.co/x");
+  const FileChoice choice = choose_files(minilm, with_modules({"1_Pooling"}), "hf.co/x");
   EXPECT_EQ(choice.model_file, "onnx/model.onnx");
   EXPECT_THAT(choice.files,
               ElementsAre("1_Pooling/config.json", "config.json", "config_sentence_transformers.json",
@@ -63,15 +75,31 @@ TEST(FileChoice, FollowsTheTable) {
            {{"a.onnx", "model.safetensors"}, {}, "", {"model.safetensors"}},
            {{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json",
              "pytorch_model.bin.index.json", "model.fp16.safetensors"},
-            {},
+            with_modules({}, {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}),
             "",
             {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json"}},
-           {{"model.safetensors", "2_Dense/model.safetensors", "2_Dense/config.json", "2_Dense/pytorch_model.bin"},
+           // The index counts, and not the usual names of parts; a whole file is not downloaded twice.
+           {{"a.safetensors", "b.safetensors", "model-00001-of-00001.safetensors", "model.safetensors.index.json"},
+            with_modules({}, {"a.safetensors", "b.safetensors"}),
+            "",
+            {"a.safetensors", "b.safetensors", "model.safetensors.index.json"}},
+           {{"model-00001-of-00001.safetensors", "model.safetensors", "model.safetensors.index.json"},
             {},
+            "",
+            {"model.safetensors"}},
+           {{"model.safetensors", "2_Dense_1024/model.safetensors", "2_Dense_1024/config.json",
+             "2_Dense_256/config.json", "2_Dense_256/model.safetensors", "2_Dense_8/pytorch_model.bin",
+             "pooling/config.json", "pooling/vocab.txt"},
+            with_modules({"2_Dense_1024", "pooling"}),
+            "",
+            {"2_Dense_1024/config.json", "2_Dense_1024/model.safetensors", "model.safetensors", "pooling/config.json",
+             "pooling/vocab.txt"}},
+           {{"model.safetensors", "2_Dense/model.safetensors", "2_Dense/config.json", "2_Dense/pytorch_model.bin"},
+            with_modules({"2_Dense"}),
             "",
             {"2_Dense/config.json", "2_Dense/model.safetensors", "model.safetensors"}},
            {{"onnx/model.onnx", "2_Dense/model.safetensors"},
-            {},
+            with_modules({"2_Dense"}),
             "onnx/model.onnx",
             {"2_Dense/model.safetensors", "onnx/model.onnx"}},
            {{"onnx/model.onnx", "onnx/model_fp16.onnx"},
@@ -111,7 +139,7 @@ TEST(FileChoice, FollowsTheTable) {
              "0_Transformer/model.safetensors", "1_Pooling/config.json", "2_Dense/config.json",
              "2_Dense/model.safetensors", "3_Normalize/config.json", "1_SpladePooling/config.json",
              "onnx/quantize_config.json", "images/a.json", "video_preprocessor_config.json", "README.md"},
-            {},
+            with_modules({"0_Transformer", "1_Pooling", "1_SpladePooling", "2_Dense", "3_Normalize"}),
             "",
             {"0_Transformer/config.json", "0_Transformer/model.safetensors", "1_Pooling/config.json",
              "1_SpladePooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors",
@@ -131,11 +159,84 @@ TEST(FileChoice, FollowsTheTable) {
   }
 }
 
+TEST(FileChoice, TakesOneGgufFile) {
+  const Names files{"config.json",
+                    "x-BF16.gguf",
+                    "x-IQ4_NL.gguf",
+                    "x-Q4_K_M.gguf",
+                    "x-UD-Q4_K_M.gguf",
+                    "x.Q5_K_S.gguf",
+                    "mmproj-F16.gguf",
+                    "q4_0.gguf",
+                    "Q8_0/x-Q8_0-00001-of-00002.gguf",
+                    "Q8_0/x-Q8_0-00002-of-00002.gguf"};
+  for (const auto& [quantization, file] :
+       std::vector<std::pair<std::string, std::string>>{{"", "x-Q4_K_M.gguf"},
+                                                        {"q4_k_m", "x-Q4_K_M.gguf"},
+                                                        {"UD-Q4_K_M", "x-UD-Q4_K_M.gguf"},
+                                                        {"IQ4_NL", "x-IQ4_NL.gguf"},
+                                                        {"Q5_K_S", "x.Q5_K_S.gguf"},
+                                                        {"Q4_0", "q4_0.gguf"},
+                                                        {"BF16", "x-BF16.gguf"}}) {
+    const FileChoice choice = choose_files(files, {.quantization = quantization}, "hf.co/x");
+    EXPECT_EQ(choice.gguf_file, file);
+    EXPECT_EQ(choice.model_file, "");
+    EXPECT_THAT(choice.files, ElementsAre(file));
+    EXPECT_THAT(choice.weights, ElementsAre(file));
+    EXPECT_EQ(find_model_file(files, {.quantization = quantization}, "hf.co/x"), file);
+  }
+  const FileChoice parts = choose_files(files, {.quantization = "q8_0"}, "hf.co/x");
+  EXPECT_EQ(parts.gguf_file, "Q8_0/x-Q8_0-00001-of-00002.gguf");
+  EXPECT_THAT(parts.files, ElementsAre("Q8_0/x-Q8_0-00001-of-00002.gguf", "Q8_0/x-Q8_0-00002-of-00002.gguf"));
+  EXPECT_EQ(choose_files(Names{"only.gguf", "mmproj.gguf"}, {}, "hf.co/x").gguf_file, "only.gguf");
+  EXPECT_EQ(choose_files(files, {.file = "x-IQ4_NL.gguf"}, "hf.co/x").gguf_file, "x-IQ4_NL.gguf");
+  // Other weights come first, unless a quantization is asked for.
+  const Names both{"model.safetensors", "x-Q4_K_M.gguf"};
+  EXPECT_EQ(choose_files(both, {}, "hf.co/x").gguf_file, "");
+  EXPECT_EQ(choose_files(both, {.quantization = "Q4_K_M"}, "hf.co/x").gguf_file, "x-Q4_K_M.gguf");
+}
+
+std::string module_at(const std::string& path) {
+  return R"({"type": "a.Dense", "path": ")" + path + R"("})";
+}
+
+TEST(FileChoice, ReadsWhatDependsOnContent) {
+  const Names names{"a/model.safetensors.index.json",
+                    "a/one.safetensors",
+                    "b/model.safetensors",
+                    "b/model.safetensors.index.json",
+                    "c/model.safetensors.index.json",
+                    "modules.json",
+                    "x.onnx"};
+  std::map<std::string, std::string> texts{
+      {"modules.json", "[" + module_at("") + "," + module_at("a") + "," + module_at("b/") + "]"},
+      {"a/model.safetensors.index.json", R"({"weight_map": {"x": "one.safetensors", "y": "one.safetensors"}})"}};
+  Names asked;
+  const auto read = [&](const std::string& file) {
+    asked.push_back(file);
+    return texts.at(file);
+  };
+  const RepositoryLayout layout = read_layout(names, {}, "hf.co/x", read);
+  EXPECT_THAT(layout.module_folders, ElementsAre("a", "b"));
+  EXPECT_THAT(layout.weight_parts, ElementsAre("a/one.safetensors"));
+  EXPECT_THAT(asked, ElementsAre("modules.json", "a/model.safetensors.index.json"));
+  // ONNX needs no parts of other weights.
+  asked.clear();
+  EXPECT_THAT(read_layout(names, {.file = "x.onnx"}, "hf.co/x", read).weight_parts, ElementsAre());
+  EXPECT_THAT(asked, ElementsAre("modules.json"));
+  for (const char* part : {"two.safetensors", "../x.onnx", "one.bin"}) {
+    texts["a/model.safetensors.index.json"] = std::string(R"({"weight_map": {"x": ")") + part + R"("}})";
+    EXPECT_THROW((void)read_layout(names, {}, "hf.co/x", read), Error) << part;
+  }
+  texts["modules.json"] = "[" + module_at("../a") + "]";
+  EXPECT_THROW((void)read_layout(names, {}, "hf.co/x", read), Error);
+}
+
 TEST(FileChoice, TellsWeightsFromSettingsAndWhatIsLeftOut) {
   const FileChoice converted =
       choose_files(Names{"config.json", "model.safetensors", "model.safetensors.index.json", "sparse_linear.pt",
                          "colbert_linear.pt", "colbert_linear.safetensors", "2_Dense/model.safetensors"},
-                   {}, "hf.co/x");
+                   with_modules({"2_Dense"}), "hf.co/x");
   EXPECT_THAT(converted.weights,
               ElementsAre("2_Dense/model.safetensors", "colbert_linear.safetensors", "model.safetensors"));
   EXPECT_THAT(converted.left_out, ElementsAre("sparse_linear.pt"));
@@ -159,14 +260,30 @@ TEST(FileChoice, RefusesWithTheReason) {
             ErrorCode::invalid_model,
             "only as pytorch_model.bin: pickled"},
            {{"training_args.bin"}, {}, ErrorCode::invalid_model, "no weights that gpux reads"},
-           {{"model.gguf"}, {}, ErrorCode::invalid_model, "GGUF, model.gguf"},
+           {{"mmproj-x.gguf"}, {}, ErrorCode::invalid_model, "x has mmproj-x.gguf: gpux reads"},
+           {{"x-Q8_0-00001-of-00003.gguf", "x-Q8_0-00003-of-00003.gguf"},
+            {},
+            ErrorCode::not_found,
+            "2 of the 3 parts of 'x-Q8_0-00001-of-00003.gguf'"},
+           {{"x-Q8_0.gguf", "x-Q5_K_M.gguf", "imatrix.gguf"},
+            {},
+            ErrorCode::usage,
+            "choose one, as hf.co/x:QUANTIZATION: Q5_K_M, Q8_0"},
+           {{"x-Q8_0.gguf"}, {.quantization = "Q4_K_M"}, ErrorCode::not_found, "no GGUF file in Q4_K_M; it has Q8_0"},
+           {{"x-Q8_0.gguf", "y-Q8_0.gguf"}, {.quantization = "q8_0"}, ErrorCode::usage, "several GGUF files in Q8_0"},
+           {{"model.onnx"}, {.quantization = "F16"}, ErrorCode::not_found, "@F16 names a revision"},
+           {{"x-Q8_0.gguf"},
+            {.precision = "fp16", .quantization = "Q8_0"},
+            ErrorCode::usage,
+            "hf.co/x:Q8_0 chooses a GGUF file"},
+           {{"x-00002-of-00002.gguf"}, {.file = "x-00002-of-00002.gguf"}, ErrorCode::usage, "in parts the first one"},
            {{}, {}, ErrorCode::invalid_model, "no weights"},
            {{"model.safetensors", "2_Dense/pytorch_model.bin"},
-            {},
+            with_modules({"2_Dense"}),
             ErrorCode::invalid_model,
             "2_Dense/pytorch_model.bin"},
            {{"a.onnx", "onnx/b.onnx"}, {}, ErrorCode::usage, "choose one with --file: a.onnx, onnx/b.onnx"},
-           {{"a.onnx"}, {.file = "b.onnx"}, ErrorCode::not_found, "its ONNX files: a.onnx"},
+           {{"a.onnx"}, {.file = "b.onnx"}, ErrorCode::not_found, "its ONNX and GGUF files: a.onnx"},
            {{"model.safetensors"}, {.file = "model.safetensors"}, ErrorCode::usage, "no ONNX file"},
            {{"onnx/model.onnx"}, {.precision = "fp16"}, ErrorCode::not_found, "ONNX files in fp32"},
            {{"model.safetensors"}, {.precision = "fp16"}, ErrorCode::not_found, "has no ONNX files"},

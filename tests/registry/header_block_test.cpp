@@ -57,6 +57,12 @@ TEST(StripEtag, RemovesTheQuotes) {
   EXPECT_EQ(strip_etag("\""), "\"");
 }
 
+TEST(IsStrongEtag, SaysWhetherTheBytesAreTheSame) {
+  EXPECT_TRUE(is_strong_etag("\"abc\""));
+  EXPECT_FALSE(is_strong_etag("W/\"abc\""));
+  EXPECT_FALSE(is_strong_etag(""));
+}
+
 TEST(FindLink, GivesTheUrlOfTheName) {
   const char* value = "<https://hub/a?x=1>; rel=\"prev\", <https://hub/b>; rel=\"next\"";
   EXPECT_EQ(find_link(value, "next"), "https://hub/b");

@@ -63,12 +63,33 @@ TEST_F(HubCache, ListsTheFilesOfARevision) {
     EXPECT_EQ(info->files[1].name, "onnx/model.onnx");
     EXPECT_EQ(info->files[1].sha256, std::string(64, 'd'));
     EXPECT_EQ(info->files[1].bytes, 4U);
-    EXPECT_EQ(find_in_cache(scratch_.path(), "org/name", info->files[1]), model_ / "blobs" / std::string(64, 'd'));
+    EXPECT_EQ(find_in_cache(scratch_.path(), *info, info->files[1]), model_ / "blobs" / std::string(64, 'd'));
     EXPECT_THAT(problem_of(info->files[1], model_ / "blobs" / std::string(64, 'd')), HasSubstr("its SHA-256 is"));
   }
   EXPECT_FALSE(find_cached_model(scratch_.path(), "org/name", "v2"));
   EXPECT_FALSE(find_cached_model(scratch_.path(), "org/name", "../main"));
   EXPECT_FALSE(find_cached_model(scratch_.path(), "org/other", ""));
+}
+
+// As huggingface_hub lays it out where the file system has no links: the content tells no digest.
+TEST_F(HubCache, ReadsCopiesInPlaceOfLinks) {
+  const fs::path snapshot = model_ / "snapshots" / commit;
+  write_file_atomically(snapshot / "config.json", std::string_view("{}"));
+  write_file_atomically(snapshot / ".gitattributes", std::string_view("x"));
+  const auto info = find_cached_model(scratch_.path(), "org/name", "");
+  ASSERT_TRUE(info);
+  ASSERT_EQ(info->files.size(), 2U);
+  const HubFile& config = info->files[1];
+  EXPECT_EQ(config.name, "config.json");
+  EXPECT_EQ(config.bytes, 2U);
+  EXPECT_EQ(config.content_id(), "");
+  EXPECT_EQ(find_in_cache(scratch_.path(), *info, config), snapshot / "config.json");
+  // Of a file whose digest the hub lists, too; its content is checked by who takes it.
+  HubFile listed = config;
+  listed.sha256 = std::string(64, 'd');
+  EXPECT_EQ(find_in_cache(scratch_.path(), *info, listed), snapshot / "config.json");
+  listed.bytes = 3;
+  EXPECT_FALSE(find_in_cache(scratch_.path(), *info, listed));
 }
 
 // Without modules.json the same weights would be pooled in another way.

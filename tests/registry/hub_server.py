@@ -3,7 +3,8 @@
 
 usage: hub_server.py FOLDER [--port N]
 
-FOLDER/ORG/NAME/… are the files of the repositories. It prints "hub http://127.0.0.1:PORT" and serves until its standard
+FOLDER/ORG/NAME/… are the files of the repositories, and FOLDER/ORG/NAME@REVISION/… those of another revision, with
+'/' as %2F. It prints "hub http://127.0.0.1:PORT" and serves until its standard
 input ends. Files of 1 kB or more are "large files": requests for them are redirected to another host (localhost instead of
 127.0.0.1), as the hub redirects to its storage. Faults are set by POST /-/faults with a JSON object:
 
@@ -14,7 +15,13 @@ input ends. Files of 1 kB or more are "large files": requests for them are redir
   wrong    change a byte of each large file
   size     the hub lists files with so many bytes more than they have
   no_ranges  answers with whole files only
+  no_digests  lists no digests of files
+  id       the id of every repository
   retry_after  the value of the header Retry-After with a status of 429 or 503
+  no_digests  the hub lists names and sizes alone
+  head_status  what HEAD of a file at an address is answered with
+  weak_etag  files at addresses have this weak ETag
+  files    a GET of a file at an address gives the next of this list of files beside it
 
 GET /-/requests is the list of the requests so far: method, host, path, range, authorization.
 """
@@ -57,7 +64,18 @@ class Hub:
         self.private = {"org/private"}
 
     def commit_of(self, repository: str) -> str:
+        """Also of "ORG/NAME@REVISION"."""
         return hashlib.sha1(repository.encode()).hexdigest()
+
+    def content_at(self, repository: str, revision: str) -> str:
+        """The folder with the files of a revision, or of a commit; empty where there is none."""
+        if revision in ("", "main", "v1.0", "refs/pr/1", self.commit_of(repository)):
+            return repository
+        for folder in self.folder.glob(f"{repository}@*"):
+            name = folder.relative_to(self.folder).as_posix()
+            if revision in (urllib.parse.unquote(name.partition("@")[2]), self.commit_of(name)):
+                return name
+        return ""
 
     def take(self, kind: str):
         with self.lock:
@@ -163,7 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         found = []
         for folder in sorted(self.hub.folder.glob("*/*")):
             name = f"{folder.parent.name}/{folder.name}"
-            if words in name.lower():
+            if words in name.lower() and "@" not in name:
                 found.append(
                     {
                         "id": name,
@@ -210,16 +228,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(307, b"", {"Location": f"/api/models/{new}?{urllib.parse.urlencode(query, True)}"})
         if self.is_refused(repository, is_file=False):
             return None
-        commit = self.hub.commit_of(repository)
-        if revision not in ("", "main", "v1.0", "refs/pr/1", commit):
+        source = self.hub.content_at(repository, revision)
+        if not source:
             return self.failure(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+        commit = self.hub.commit_of(source)
         siblings = []
-        root = self.hub.folder / repository
-        for file in self.hub.files_of(repository):
+        root = self.hub.folder / source
+        for file in self.hub.files_of(source):
             content = file.read_bytes()
             entry: dict = {"rfilename": file.relative_to(root).as_posix()}
             if "blobs" in query:
                 entry["size"] = len(content) + self.hub.faults.get("size", 0)
+            if "blobs" in query and not self.hub.faults.get("no_digests"):
+                if self.hub.faults.get("no_digests"):
+                    siblings.append(entry)
+                    continue
                 entry["blobId"] = git_blob_id(content)
                 if len(content) >= LARGE:
                     entry["lfs"] = {
@@ -230,7 +253,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             siblings.append(entry)
         info = {
             "_id": "0",
-            "id": repository,
+            "id": self.hub.faults.get("id", repository),
             "modelId": repository,
             "author": repository.split("/")[0],
             "sha": commit,
@@ -258,10 +281,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.failure(status, "", "fault")
         if self.is_refused(repository, is_file=True):
             return None
-        commit = self.hub.commit_of(repository)
-        if revision not in ("main", "v1.0", commit):
+        source = self.hub.content_at(repository, revision)
+        if not source:
             return self.failure(404, "RevisionNotFound", "Invalid rev id")
-        file = self.hub.folder / repository / name
+        commit = self.hub.commit_of(source)
+        file = self.hub.folder / source / name
         if ".." in name.split("/") or not file.is_file():
             return self.failure(404, "EntryNotFound", "Entry not found")
         content = file.read_bytes()
@@ -277,7 +301,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "X-Repo-Commit": commit,
                 "X-Linked-Size": str(len(content)),
                 "X-Linked-ETag": f'"{digest}"',
-                "Location": f"{self.server.scheme}://localhost:{port}/-/storage/{repository}/{urllib.parse.quote(name)}?signature=secret",
+                "Location": f"{self.server.scheme}://localhost:{port}/-/storage/{urllib.parse.quote(source)}/{urllib.parse.quote(name)}?signature=secret",
             },
         )
 
@@ -295,8 +319,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         file = self.hub.folder / path
         if not path.startswith("files/") or ".." in path.split("/") or not file.is_file():
             return self.answer(404, b"not found")
+        if self.command == "HEAD" and "head_status" in self.hub.faults:
+            return self.answer(self.hub.faults["head_status"], b"")
+        if self.command == "GET" and (other := self.hub.take("files")):
+            file = file.with_name(other)
         content = file.read_bytes()
-        return self.content(content, {"ETag": f'"{hashlib.md5(content).hexdigest()}"', "Accept-Ranges": "bytes"})
+        etag = f'"{hashlib.md5(content).hexdigest()}"'
+        if "weak_etag" in self.hub.faults:
+            etag = f'W/"{self.hub.faults["weak_etag"]}"'
+        return self.content(content, {"ETag": etag, "Accept-Ranges": "bytes"})
 
     def content(self, content: bytes, headers: dict) -> None:
         status = 200

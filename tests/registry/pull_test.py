@@ -5,7 +5,9 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +21,72 @@ import hub_server  # noqa: E402
 GPUX = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
 BERT = SOURCE / "tests/embedding/references/bert-cls"
+LARGE_MODEL = SOURCE / "tests/models/matmul_chain.onnx"
+
+
+def read_safetensors(file: pathlib.Path) -> dict:
+    """By name: type, shape and bytes."""
+    content = file.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:begin])
+    header.pop("__metadata__", None)
+    return {
+        name: (one["dtype"], one["shape"], content[begin + one["data_offsets"][0] : begin + one["data_offsets"][1]])
+        for name, one in header.items()
+    }
+
+
+def write_safetensors(file: pathlib.Path, tensors: dict) -> None:
+    header, data = {}, b""
+    for name, (kind, shape, content) in tensors.items():
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    file.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def write_revisions(folder: pathlib.Path) -> None:
+    """Revisions of org/tiny whose names become the same tag, each with a vector of its own."""
+    tensors = read_safetensors(BERT / "model.safetensors")
+    name = next(name for name in sorted(tensors) if name.endswith("word_embeddings.weight"))
+    for number, revision in enumerate(("a%2Fb", "a-b", "latest"), start=1):
+        shutil.copytree(BERT, folder / f"org/tiny@{revision}")
+        kind, shape, content = tensors[name]
+        size = len(content) // shape[0]
+        turned = content[number * size :] + content[: number * size]
+        write_safetensors(folder / f"org/tiny@{revision}/model.safetensors", {**tensors, name: (kind, shape, turned)})
+
+
+def write_parts(folder: pathlib.Path) -> None:
+    """Weights in files that model.safetensors.index.json names, beside one that it does not name."""
+    tensors = read_safetensors(BERT / "model.safetensors")
+    for name in ("org/parts", "org/part-missing"):
+        shutil.copytree(BERT, folder / name)
+        (folder / name / "model.safetensors").unlink()
+        places = {tensor: ("first" if i % 2 else "second") + ".safetensors" for i, tensor in enumerate(tensors)}
+        for file in ("first.safetensors", "second.safetensors"):
+            write_safetensors(folder / name / file, {tensor: tensors[tensor] for tensor in tensors if places[tensor] == file})
+        (folder / name / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+        (folder / name / "model-00001-of-00001.safetensors").write_bytes(hub_server.safetensors(5000))
+    (folder / "org/part-missing/second.safetensors").unlink()
+
+
+def write_modules(folder: pathlib.Path) -> None:
+    """Folders of modules as stella has them, of which modules.json names some."""
+    place = folder / "org/modules"
+    shutil.copytree(BERT, place)
+    size = json.loads((BERT / "config.json").read_text())["hidden_size"]
+    (place / "pool").mkdir()
+    (place / "pool/config.json").write_text(json.dumps({"pooling_mode": "mean"}))
+    for out in (4, 8):
+        (place / f"2_Dense_{out}").mkdir()
+        settings = {"in_features": size, "out_features": out, "bias": False, "activation_function": "torch.nn.Identity"}
+        (place / f"2_Dense_{out}/config.json").write_text(json.dumps(settings))
+        weights = struct.pack(f"<{out * size}f", *(i % 7 / 7 for i in range(out * size)))
+        write_safetensors(place / f"2_Dense_{out}/model.safetensors", {"linear.weight": ("F32", [out, size], weights)})
+    kinds = (("Transformer", ""), ("Pooling", "pool"), ("Dense", "2_Dense_4"))
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
+    (place / "modules.json").write_text(json.dumps(modules))
 
 
 def write_repositories(folder: pathlib.Path) -> None:
@@ -35,7 +103,26 @@ def write_repositories(folder: pathlib.Path) -> None:
     config = json.loads((BERT / "config.json").read_text())
     config["model_type"] = "no-such-family"
     (folder / "org/unknown/config.json").write_text(json.dumps(config))
+    write_revisions(folder)
+    write_parts(folder)
+    write_modules(folder)
+    (folder / "org/onnx").mkdir()
+    for name, model in (("one", "add"), ("two", "identity_float32")):
+        shutil.copy(SOURCE / f"tests/models/{model}.onnx", folder / f"org/onnx/{name}.onnx")
+    (folder / "Org/X-GGUF").mkdir()
+    for name, model in (("x-Q8_0", "gpt2-q8_0"), ("x-Q4_K_M", "llama-q4_0")):
+        shutil.copy(SOURCE / f"tests/importer/gguf/{model}.gguf", folder / f"Org/X-GGUF/{name}.gguf")
+    shutil.copytree(SOURCE / "tests/pipeline/data/rank-mpnet", folder / "org/ranker")
+    shutil.copy(SOURCE / "tests/text/data/wordpiece.json", folder / "org/ranker/tokenizer.json")
+    config = json.loads((folder / "org/ranker/config.json").read_text())
+    config["sentence_transformers"] = {"activation_fn": "torch.nn.modules.activation.ReLU"}
+    (folder / "org/ranker/config.json").write_text(json.dumps(config))
     (folder / "files").mkdir()
+    large = bytearray(LARGE_MODEL.read_bytes())
+    (folder / "files/large.onnx").write_bytes(large)
+    # Another version of the same size: a byte of a weight.
+    large[3000] ^= 1
+    (folder / "files/large-2.onnx").write_bytes(large)
     shutil.copy(SOURCE / "tests/models/add.onnx", folder / "files/add.onnx")
     shutil.copy(SOURCE / "tests/models/external_data.onnx", folder / "files/external.onnx")
 
@@ -326,6 +413,176 @@ class Pull(unittest.TestCase):
         self.assertEqual(sorted(self.names()), ["hf.co/org/tiny:latest", "hf.co/org/upper_case:v1.0"])
         self.assertEqual(self.served("--models", str(listed), GPUX_OFFLINE="1"), ["large", "small"])
 
+    def is_stored_here(self, reference: str) -> bool:
+        """Whether the reference is answered without the hub."""
+        words = [GPUX, "inspect", reference, "--pull", "never", "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, env=self.environment(), stdin=subprocess.DEVNULL)
+        self.assertIn(done.returncode, (0, 7), done.stderr)
+        return done.returncode == 0
+
+    def test_each_revision_is_its_own(self) -> None:
+        vectors = {}
+        for revision in ("a/b", "a-b", "latest", "main", ""):
+            reference = "hf.co/org/tiny" + (f"@{revision}" if revision else "")
+            self.assertFalse(self.is_stored_here(reference) and revision != "", reference)
+            vectors[revision] = self.run_gpux("embed", reference, "one two").stdout
+        # Four contents: main is the default branch.
+        self.assertEqual(len(set(vectors.values())), 4)
+        self.assertEqual(vectors[""], vectors["main"])
+        for revision, vector in vectors.items():
+            reference = "hf.co/org/tiny" + (f"@{revision}" if revision else "")
+            self.assertEqual(self.run_gpux("embed", reference, "one two", "--pull", "never").stdout, vector, reference)
+        # What `gpux images` prints names each of them, too.
+        self.assertEqual(len(self.names()), 5)
+        for name in self.names():
+            self.assertTrue(self.is_stored_here(name), name)
+            self.assertIn("up to date", self.run_gpux("pull", name).stdout)
+        served = [f"m{i}=hf.co/org/tiny@{revision}" for i, revision in enumerate(("a/b", "a-b"))]
+        self.assertEqual(self.served(*served), ["m0", "m1"])
+
+    def test_a_package_of_an_earlier_version_has_no_revision(self) -> None:
+        """Its name is its revision, unless it may have been another one that became the same name."""
+        for revision, is_found in (("v1.0", True), ("a-b", False)):
+            self.run_gpux("pull", f"org/tiny@{revision}")
+            self.forget_requested_revision()
+            self.assertEqual(self.is_stored_here(f"hf.co/org/tiny@{revision}"), is_found, revision)
+            self.assertTrue(self.is_stored_here(f"hf.co/org/tiny:{revision}"), "the name that is listed")
+            self.run_gpux("rm", f"hf.co/org/tiny:{revision}")
+
+    def forget_requested_revision(self) -> None:
+        """As packages were stored before it was recorded."""
+        store = self.home / "gpux"
+        index = json.loads((store / "index.json").read_text())
+        for entry in index["manifests"]:
+            manifest = json.loads((store / "blobs/sha256" / entry["digest"][7:]).read_text())
+            del manifest["annotations"]["dev.gpux.origin.requested-revision"]
+            text = json.dumps(manifest)
+            entry["digest"] = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+            entry["size"] = len(text)
+            (store / "blobs/sha256" / entry["digest"][7:]).write_text(text)
+        (store / "index.json").write_text(json.dumps(index))
+
+    def test_a_file_of_a_repository_is_its_own(self) -> None:
+        one, two = (f"https://huggingface.co/org/onnx/blob/main/{name}.onnx" for name in ("one", "two"))
+        shapes = {}
+        for reference in (one, two):
+            shapes[reference] = self.run_gpux("inspect", reference, "--json").stdout
+        self.assertNotEqual(json.loads(shapes[one])["package"]["origin"]["file"], json.loads(shapes[two])["package"]["origin"]["file"])
+        for reference, shape in shapes.items():
+            self.assertEqual(self.run_gpux("inspect", reference, "--json", "--pull", "never").stdout, shape)
+        self.assertFalse(self.is_stored_here("hf.co/org/onnx@main"))
+
+    def test_an_address_answers_for_itself_alone(self) -> None:
+        address = f"{self.url}/files/add.onnx"
+        content = (SOURCE / "tests/models/add.onnx").read_bytes()
+        self.run_gpux("inspect", address)
+        self.assertTrue(self.is_stored_here(address))
+        self.assertTrue(self.is_stored_here(f"{address}#sha256={hashlib.sha256(content).hexdigest()}"))
+        self.assertFalse(self.is_stored_here(f"{address}#sha256={'0' * 64}"))
+        # A package of a registry of that name is another one.
+        self.assertFalse(self.is_stored_here(address.removeprefix("http://").removesuffix(".onnx")))
+
+    def test_a_file_that_changes_is_not_mixed(self) -> None:
+        """A cut transfer goes on with another version of the file, which has the same size and the same weak ETag."""
+        names = ["large.onnx", "large-2.onnx"]
+        digests = [hashlib.sha256((self.repositories / "files" / name).read_bytes()).hexdigest() for name in names]
+        self.set_faults(weak_etag="same", cut=[2000], files=names)
+        said = self.run_gpux("pull", f"{self.url}/files/large.onnx", "-t", "large").stderr
+        self.assertTrue((self.home / "gpux/blobs/sha256" / digests[1]).exists())
+        self.assertIn(f"its content was not checked, since no digest was given; its SHA-256 is {digests[1]}", said)
+        self.assertEqual({request["range"] for request in self.requests()}, {""})
+        # With a digest the whole is checked, and with a strong ETag parts are those of one version.
+        self.set_faults(weak_etag="same", cut=[2000], files=names)
+        self.run_gpux("pull", f"{self.url}/files/large.onnx#sha256={digests[0]}", "-t", "other", code=10)
+        self.set_faults(cut=[2000], files=names)
+        done = self.run_gpux("pull", f"{self.url}/files/large.onnx", "-t", "other", code=10)
+        self.assertIn("has changed on the server while it was downloaded", done.stderr)
+        self.set_faults(cut=[2000])
+        self.run_gpux("pull", f"{self.url}/files/large.onnx", "-t", "other")
+        self.assertIn("bytes=2000-", " ".join(request["range"] for request in self.requests()))
+
+    def test_an_address_that_is_signed_for_get(self) -> None:
+        for status in (400, 401, 403, 405):
+            self.set_faults(head_status=status)
+            self.run_gpux("pull", f"{self.url}/files/add.onnx", "-t", f"add:{status}")
+            self.run_gpux("pull", f"{self.url}/files/missing.onnx", code=7)
+        self.assertEqual(len(self.names()), 4)
+
+    def test_a_hub_without_digests(self) -> None:
+        self.set_faults(no_digests=True, cut=[1000])
+        done = self.run_gpux("pull", "org/tiny")
+        self.assertIn("no digest is known of", done.stderr)
+        whole = [request for request in self.requests() if request["path"].startswith("/-/storage/org/tiny/model.safetensors")]
+        # The header is read before; nothing is continued in the middle.
+        self.assertNotIn("bytes=1000-", " ".join(request["range"] for request in whole))
+        self.set_faults()
+        self.assertNotIn("no digest", self.run_gpux("pull", "Org/Upper_Case").stderr)
+
+    def test_weights_in_parts_of_any_name(self) -> None:
+        expected = self.run_gpux("embed", "hf.co/org/tiny", "one two").stdout
+        self.set_faults()
+        self.assertEqual(self.run_gpux("embed", "hf.co/org/parts", "one two").stdout, expected)
+        paths = " ".join(request["path"] for request in self.requests())
+        self.assertIn("second.safetensors", paths)
+        self.assertNotIn("model-00001-of-00001", paths)
+        listed = json.loads(self.run_gpux("hub", "info", "org/parts", "--json").stdout)["files"]
+        self.assertEqual({row["name"] for row in listed if row["pulled"] and row["name"].endswith(".safetensors")},
+                         {"first.safetensors", "second.safetensors"})
+        self.set_faults()
+        done = self.run_gpux("pull", "org/part-missing", code=7)
+        self.assertIn("has no file 'second.safetensors', which its model.safetensors.index.json names", done.stderr)
+
+    def test_modules_in_folders_of_any_name(self) -> None:
+        self.run_gpux("import", str(self.repositories / "org/modules"), "-t", "imported")
+        expected = json.loads(self.run_gpux("embed", "imported", "one two").stdout)
+        vector = json.loads(self.run_gpux("embed", "hf.co/org/modules", "one two").stdout)
+        self.assertEqual({**vector, "model": ""}, {**expected, "model": ""})
+        paths = " ".join(request["path"] for request in self.requests())
+        self.assertIn("pool/config.json", paths)
+        self.assertIn("2_Dense_4/model.safetensors", paths)
+        self.assertNotIn("2_Dense_8", paths)
+        self.assertNotIn("1_Pooling", paths)
+
+    def test_a_gguf_file_by_its_quantization(self) -> None:
+        for reference, file, name in (("hf.co/Org/X-GGUF:Q8_0", "x-Q8_0.gguf", "hf.co/org/x-gguf:Q8_0"),
+                                      ("hf.co/Org/X-GGUF", "x-Q4_K_M.gguf", "hf.co/org/x-gguf:latest")):
+            self.run_gpux("generate", reference, "one", "--max-tokens", "1")
+            self.assertIn(name, self.names())
+            self.assertTrue(self.is_stored_here(reference))
+            package = json.loads(self.run_gpux("inspect", name, "--json").stdout)["package"]
+            self.assertEqual(package["origin"]["file"], file)
+            self.assertIn("up to date", self.run_gpux("pull", reference).stdout)
+        self.assertFalse(self.is_stored_here("hf.co/Org/X-GGUF:Q2_K"))
+        self.assertIn("no GGUF file in Q2_K; it has Q4_K_M, Q8_0", self.run_gpux("pull", "hf.co/Org/X-GGUF:Q2_K", code=7).stderr)
+        self.assertIn("@F16 names a revision", self.run_gpux("pull", "hf.co/org/tiny:F16", code=7).stderr)
+        self.assertFalse([path for path in (self.home / "gpux/downloads").iterdir() if not path.name.endswith(".lock")])
+
+    def test_a_rerankers_settings_are_refused_before_its_weights(self) -> None:
+        done = self.run_gpux("pull", "org/ranker", code=4)
+        self.assertIn("cannot be stored as a model (weights were not downloaded)", done.stderr)
+        self.assertIn("accepted: Sigmoid, Identity, Tanh of torch.nn", done.stderr)
+        whole = [request for request in self.requests() if "model.safetensors" in request["path"] and not request["range"]]
+        self.assertEqual([request for request in whole if request["path"].startswith("/-/storage")], [])
+
+    def test_offline_copies_in_the_cache_are_enough(self) -> None:
+        online = self.run_gpux("embed", "hf.co/org/tiny", "one two").stdout
+        self.run_gpux("rm", "hf.co/org/tiny")
+        cache = pathlib.Path(self.write_cache("org/tiny"))
+        for link in [path for path in cache.rglob("*") if path.is_symlink()]:
+            content = link.read_bytes()
+            link.unlink()
+            link.write_bytes(content)
+        shutil.rmtree(cache / "models--org--tiny/blobs")
+        offline = {"HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:1"}
+        done = self.run_gpux("embed", "hf.co/org/tiny", "one two", **offline)
+        self.assertEqual(done.stdout, online)
+        self.assertIn("no digest is known of", done.stderr)
+        # Online, where the hub lists the digests, they are checked, and not downloaded again.
+        self.run_gpux("rm", "hf.co/org/tiny")
+        self.set_faults()
+        self.run_gpux("pull", "org/tiny", HF_HUB_CACHE=str(cache))
+        self.assertEqual([request for request in self.requests() if "/resolve/" in request["path"]], [])
+
     def test_a_project_names_files(self) -> None:
         for source in ("hf.co/org/tiny", "hf:org/tiny", "https://huggingface.co/org/tiny"):
             folder = self.home / "project"
@@ -352,6 +609,81 @@ class Pull(unittest.TestCase):
         self.run_gpux("pull", f"{self.url}/files/missing.onnx", code=7)
         self.run_gpux("pull", f"{self.url}/files/add.txt", code=2)
         self.assertIn("another file", self.run_gpux("pull", f"{self.url}/files/external.onnx", code=4).stderr)
+
+    def libraries_opened_by(self, *words: str) -> str:
+        """What the dynamic loader says of the process of this command alone: its children write files of their own."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.home))
+        process = subprocess.Popen(
+            [GPUX, *words], env=self.environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=str(folder / "opened")),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        said = process.communicate(timeout=120)[0]
+        self.assertEqual(process.returncode, 0, f"{words}: {said}")
+        return (folder / f"opened.{process.pid}").read_text()
+
+    def test_models_of_others_are_opened_in_a_worker_process_alone(self) -> None:
+        for name, source in (
+            ("encoder", BERT),
+            ("images", SOURCE / "tests/importer/images/vit-classifier"),
+            ("decoder", SOURCE / "tests/generation/references/gpt2"),
+        ):
+            self.run_gpux("import", str(source), "-o", str(self.repositories / "onnx" / name))
+        self.assertIn("libonnxruntime", self.libraries_opened_by("run", str(SOURCE / "tests/models/add.onnx"), "-i", '{"x": [[1, 2, 3]]}'))
+        for reference in (f"{self.url}/files/add.onnx", "org/tiny", "onnx/encoder", "onnx/images", "onnx/decoder"):
+            self.assertNotIn("libonnxruntime", self.libraries_opened_by("pull", reference), reference)
+        self.assertEqual(len(self.names()), 5)
+        # And while it is used straight away.
+        self.assertNotIn("libonnxruntime", self.libraries_opened_by("embed", "hf.co/onnx/encoder@again", "one"))
+        for row in json.loads(self.run_gpux("images", "--json").stdout):
+            self.assertTrue(row["source"], row["name"])
+
+    def test_a_model_that_ends_its_process_ends_its_worker(self) -> None:
+        (self.repositories / "files/nonsense.onnx").write_bytes((SOURCE / "tests/models/opset_too_new.onnx").read_bytes())
+        done = self.run_gpux("pull", f"{self.url}/files/nonsense.onnx", code=4)
+        self.assertIn("cannot be loaded", done.stderr)
+        self.assertEqual(self.names(), [])
+
+    def test_the_query_of_an_address_stays_secret(self) -> None:
+        address = f"{self.url}/files/add.onnx?sig=c2VjcmV0&part=1"
+        done = self.run_gpux("pull", address)
+        self.run_gpux("pull", address, "-t", "add")
+        self.assertIn("up to date", self.run_gpux("pull", address).stdout)
+        shown = done.stdout + done.stderr
+        for words in (["images"], ["images", "--json"], ["inspect", "add"], ["inspect", "add", "--json"]):
+            shown += self.run_gpux(*words).stdout
+        # Another query is another file, though the answer has the same version.
+        self.assertNotIn("up to date", self.run_gpux("pull", address + "&part=2", "-t", "add").stdout)
+        for missing in (["pull", f"{self.url}/files/none.onnx?sig=c2VjcmV0"], ["pull", f"{self.url}/files/external.onnx?sig=c2VjcmV0"]):
+            shown += subprocess.run([GPUX, *missing], capture_output=True, text=True, env=self.environment()).stderr
+        self.assertIn("/files/add.onnx?…", shown)
+        self.assertNotIn("c2VjcmV0", shown)
+        for file in (self.home / "gpux").rglob("*"):
+            self.assertFalse(file.is_file() and b"c2VjcmV0" in file.read_bytes(), file)
+
+    def test_missing_digests_are_told(self) -> None:
+        self.assertNotIn("no digest", self.run_gpux("pull", "org/tiny").stderr)
+        self.set_faults(no_digests=True)
+        self.assertIn("no digest is known of", self.run_gpux("pull", "Org/Upper_Case").stderr)
+
+    def test_a_terminal_does_not_obey_a_hub(self) -> None:
+        self.set_faults(id="org/tiny\x1b]0;title\x07\u009b31m")
+        main, sub = pty.openpty()
+        for words in (["pull", "org/tiny"], ["hub", "info", "org/tiny"], ["hub", "info", "org/tiny", "--json"]):
+            subprocess.run([GPUX, *words], env=self.environment(), stdin=subprocess.DEVNULL, stdout=sub, stderr=sub)
+        os.close(sub)
+        shown = b""
+        try:
+            while data := os.read(main, 65536):
+                shown += data
+        except OSError:
+            pass
+        os.close(main)
+        # What gpux itself draws: the line of the progress.
+        shown = shown.replace(b"\x1b[K", b"")
+        self.assertIn(b"]0;title", shown)
+        self.assertNotIn(b"\x1b", shown)
+        self.assertNotIn(b"\xc2\x9b", shown)
+        self.assertNotIn(b"\x07", shown)
 
     def test_a_local_name_asks_nobody(self) -> None:
         for words in (["run", "tiny", "x"], ["embed", "org/tiny", "x"], ["inspect", "tiny:latest"], ["bench", "tiny"]):

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,8 +24,9 @@ namespace gpux::test {
 /// body, and then closes the connection.
 class RawServer {
  public:
-  /// `answer` gets the request as it came: head, empty line and body.
-  explicit RawServer(std::function<std::string(const std::string&)> answer) : answer_(std::move(answer)) {
+  /// `answer` gets the request as it came: head, empty line and body. `pause`: after each byte of the answer.
+  explicit RawServer(std::function<std::string(const std::string&)> answer, std::chrono::milliseconds pause = {})
+      : answer_(std::move(answer)), pause_(pause) {
     listening_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -67,8 +70,19 @@ class RawServer {
         requests_.push_back(request);
       }
       const std::string bytes = answer_(request);
-      (void)!::send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      send_all(connection.get(), bytes);
       ::shutdown(connection.get(), SHUT_WR);
+    }
+  }
+
+  void send_all(int connection, std::string_view bytes) const {
+    if (pause_.count() == 0) {
+      (void)!::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      return;
+    }
+    for (; !bytes.empty() && !stopped_; bytes.remove_prefix(1)) {
+      if (::send(connection, bytes.data(), 1, MSG_NOSIGNAL) != 1) return;
+      std::this_thread::sleep_for(pause_);
     }
   }
 
@@ -89,6 +103,7 @@ class RawServer {
   }
 
   std::function<std::string(const std::string&)> answer_;
+  std::chrono::milliseconds pause_;
   UniqueFd listening_;
   unsigned port_ = 0;
   std::atomic<bool> stopped_ = false;

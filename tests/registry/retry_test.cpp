@@ -42,5 +42,22 @@ TEST(RetryDelay, FollowsTheTable) {
   }
 }
 
+// A transfer that goes on counts from 1 again; one that begins anew each time, or creeps, does not.
+TEST(ResumedAttempts, ForgiveProgressAlone) {
+  struct Row {
+    std::vector<std::uint64_t> bytes;
+    std::vector<unsigned> numbers;
+  };
+
+  for (const Row& row : std::vector<Row>{{{200, 300, 400}, {1, 1, 1}},
+                                         {{100, 100, 100}, {1, 2, 3}},
+                                         {{500, 200, 500, 600}, {1, 2, 3, 1}},
+                                         {{130, 160, 199, 201}, {1, 2, 3, 1}},
+                                         {{0, 0}, {1, 2}}}) {
+    ResumedAttempts attempts(100, 100);
+    for (std::size_t i = 0; i < row.bytes.size(); ++i) EXPECT_EQ(attempts.failed_at(row.bytes[i]), row.numbers[i]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace gpux::registry

@@ -171,13 +171,21 @@ class TlsAndProxies(unittest.TestCase):
         self.pull(code=10, HTTP_PROXY=self.proxy, REQUEST_METHOD="GET", **plain)
         self.pull(HTTP_PROXY="http://127.0.0.1:1", http_proxy=self.proxy, **plain)
 
-    def test_no_proxy(self) -> None:
+    def test_this_machine_is_asked_without_a_proxy(self) -> None:
         secure = {"HF_ENDPOINT": f"https://127.0.0.1:{self.secure}", "SSL_CERT_FILE": str(self.root / "ca.pem")}
+        plain = {"HF_ENDPOINT": f"http://localhost:{self.plain}"}
+        for hub in (secure, plain):
+            self.pull(https_proxy=self.proxy, http_proxy=self.proxy, HTTP_PROXY=self.proxy, all_proxy=self.proxy, **hub)
+            self.assertEqual(self.seen, [])
+
+    def test_no_proxy(self) -> None:
+        secure = {"HF_ENDPOINT": f"https://{HOST}:{self.secure}", "SSL_CERT_FILE": str(self.root / "ca.pem")}
         self.pull(HTTPS_PROXY=self.proxy, **secure)
-        self.assertIn(f"CONNECT 127.0.0.1:{self.secure}", self.seen)
-        for variable, hosts in [("NO_PROXY", "127.0.0.1,localhost"), ("no_proxy", "127.0.0.1,localhost"), ("no_proxy", "*")]:
+        self.assertIn(f"CONNECT {HOST}:{self.secure}", self.seen)
+        # Without the proxy nobody knows the host.
+        for variable, hosts in [("NO_PROXY", HOST), ("no_proxy", f"other.test,{HOST}"), ("no_proxy", "*")]:
             with self.subTest(f"{variable}={hosts}"):
-                self.pull(HTTPS_PROXY=self.proxy, **secure, **{variable: hosts})
+                self.pull(code=10, HTTPS_PROXY=self.proxy, **secure, **{variable: hosts})
                 self.assertEqual(self.seen, [])
         plain = {"HF_ENDPOINT": f"http://{HOST}:{self.plain}"}
         self.pull(code=10, HTTP_PROXY=self.proxy, NO_PROXY=".test", **plain)

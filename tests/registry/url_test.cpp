@@ -54,13 +54,47 @@ TEST(Url, KnowsItsOriginAndThisMachine) {
   for (const char* other : {"http://hub/a", "https://hub:444/a", "https://hub.x/a"}) {
     EXPECT_FALSE(has_same_origin(parse_url("https://hub/a"), parse_url(other))) << other;
   }
-  for (const char* here : {"http://localhost/", "http://127.0.0.1/", "http://127.1.2.3:80/", "http://[::1]/"}) {
-    EXPECT_TRUE(is_loopback(parse_url(here))) << here;
+  for (const char* here : {"localhost", "a.localhost", "127.0.0.1", "127.1.2.3", "[::1]"}) {
+    EXPECT_TRUE(is_loopback(here)) << here;
   }
   for (const char* there :
-       {"http://localhost.example/", "http://127.0.0.1.example/", "http://10.0.0.1/", "http://127.a.b.c/"}) {
-    EXPECT_FALSE(is_loopback(parse_url(there))) << there;
+       {"", "localhost.example", "notlocalhost", "127.0.0.1.example", "10.0.0.1", "127.a.b.c", "127.1", "[::2]"}) {
+    EXPECT_FALSE(is_loopback(there)) << there;
   }
+}
+
+TEST(Url, DoesNotLeadOutOfEncryption) {
+  const Url secure = parse_url("https://hub/a"), plain = parse_url("http://hub/a");
+  EXPECT_EQ(led_to(secure, "/b").text(), "https://hub/b");
+  EXPECT_EQ(led_to(secure, "https://other/b").text(), "https://other/b");
+  EXPECT_EQ(led_to(plain, "http://other/b").text(), "http://other/b");
+  EXPECT_EQ(led_to(plain, "https://hub/b").text(), "https://hub/b");
+  for (const char* location : {"http://hub/a", "http://other/b", "http://localhost/b", "ftp://hub/a"}) {
+    try {
+      static_cast<void>(led_to(secure, location));
+      ADD_FAILURE() << location;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::network) << location;
+    }
+  }
+}
+
+TEST(Url, IsShownWithoutItsQuery) {
+  EXPECT_EQ(without_query(parse_url("https://hub:8443/a/b")), "https://hub:8443/a/b");
+  EXPECT_EQ(without_query(parse_url("https://hub/a?sig=secret")), "https://hub/a?…");
+  try {
+    static_cast<void>(parse_url("ftp://hub/a?sig=secret"));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), testing::Not(testing::HasSubstr("secret")));
+  }
+}
+
+TEST(Url, IsNamedByItsHostWithOrWithoutThePort) {
+  EXPECT_TRUE(names_host({"hub"}, parse_url("https://hub:8443/")));
+  EXPECT_TRUE(names_host({"hub:8443"}, parse_url("https://hub:8443/")));
+  EXPECT_TRUE(names_host({"hub:443"}, parse_url("https://hub/")));
+  EXPECT_FALSE(names_host({"hub:443", "other"}, parse_url("https://hub:8443/")));
 }
 
 TEST(PercentEncoded, KeepsOnlyWhatNeedsNoCode) {

@@ -47,6 +47,12 @@ TEST(PlaceOf, TellsWhoseMemoryItIs) {
   }
 }
 
+TEST(PlaceOf, TellsWhetherOutputsAreWrittenToMemoryThatIsGiven) {
+  EXPECT_TRUE(ort::is_written_in_place({}));
+  EXPECT_FALSE(ort::is_written_in_place({.is_host = false, .device_type = 1}));
+  EXPECT_FALSE(ort::is_written_in_place({.is_host = true, .is_pinned = true, .device_type = 1}));
+}
+
 /// Copies to and from the device of it.
 std::vector<std::uint64_t> provider_counts() {
   std::vector<std::uint64_t> counts = all_provider_counts();

@@ -1,6 +1,7 @@
 // Models in worker processes: what goes between the processes, and that results and errors are those of a session in
 // this process.
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -14,6 +15,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +36,19 @@
 #include "runtime/isolation/worker_process.h"
 #include "runtime/scheduling/session_replica.h"
 #include "runtime/stop_handle.h"
+
+// So many calls fail for want of memory in the kernel.
+std::atomic<int> failing_sends = 0;
+
+// In place of the C library's.
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  if (failing_sends > 0) {
+    --failing_sends;
+    errno = ENOBUFS;
+    return -1;
+  }
+  return static_cast<ssize_t>(::syscall(SYS_sendmsg, socket, message, flags));
+}
 
 namespace gpux {
 namespace {
@@ -334,12 +350,14 @@ TEST(LoadMessage, KeepsTheReport) {
   report.computed_by = "text";
   report.output_names = {"y", "z"};
   report.placement = {{"cpu", "node", "domain", "Add"}};
+  report.identity = {{"ONNX Runtime", "1.31.1"}};
   const LoadReport read = load_report_from(to_json(report));
   EXPECT_EQ(to_json(read.verdict), to_json(report.verdict));
   EXPECT_EQ(read.weights, 2U);
   EXPECT_EQ(read.output_names, report.output_names);
   EXPECT_EQ(read.placement.front().operator_type, "Add");
   EXPECT_EQ(read.computed_by, "text");
+  EXPECT_EQ(read.identity, report.identity);
   for (const char* wrong : {"", "{}", "[", R"({"verdict": 1})", "\xff"}) {
     EXPECT_THROW((void)load_report_from(wrong), Error) << wrong;
   }
@@ -691,7 +709,8 @@ TEST_F(Worker, DoesNotRepeatARunThatWasStopped) {
 // The mark that tells what a worker has begun, without a worker.
 TEST(RunChannel, KnowsWhichRunWasTaken) {
   auto [own, others] = runtime::isolation::make_socket_pair();
-  runtime::isolation::RunChannel channel(1, std::move(own));
+  runtime::isolation::SharedMemoryBudget budget;
+  runtime::isolation::RunChannel channel(1, std::move(own), budget);
   EXPECT_FALSE(channel.has_taken(0)) << "nothing was sent";
   const std::vector<std::size_t> outputs{0};
   ASSERT_TRUE(channel.send(7, three(), outputs));
@@ -707,6 +726,95 @@ TEST(RunChannel, KnowsWhichRunWasTaken) {
   EXPECT_TRUE(same_values(read.values, three()));
   ASSERT_TRUE(channel.send(8, three(), outputs));
   EXPECT_FALSE(channel.has_taken(8)) << "the mark is of the run before";
+}
+
+TEST(RunChannel, SendsItsMemoryAgainToAWorkerThatCouldNotTakeIt) {
+  namespace isolation = runtime::isolation;
+  auto [own, others] = isolation::make_socket_pair();
+  isolation::SharedMemoryBudget budget;
+  isolation::RunChannel channel(1, std::move(own), budget);
+  isolation::ReceivedMessage message;
+  const std::vector<std::size_t> outputs{0};
+  const auto descriptors_of = [&](std::uint64_t run) {
+    EXPECT_TRUE(channel.send(run, three(), outputs));
+    EXPECT_TRUE(isolation::receive_message(others.get(), message));
+    const auto request = message.as<isolation::RunRequest>();
+    return std::pair<int, int>(request->has_new_input, request->has_new_output);
+  };
+  const auto answer = [&](std::uint64_t run, bool lacks_memory) {
+    const isolation::RunReply reply{.run = run,
+                                    .error = static_cast<std::int32_t>(ErrorCode::resource_exhausted),
+                                    .lacks_memory = lacks_memory ? 1U : 0U};
+    EXPECT_TRUE(isolation::send_with_text(others.get(), reply, "full"));
+    EXPECT_THROW((void)channel.receive(run, {}), Error);
+  };
+  EXPECT_EQ(descriptors_of(1), std::pair(1, 1));
+  answer(1, false);
+  EXPECT_EQ(descriptors_of(2), std::pair(0, 0));
+  answer(2, true);
+  EXPECT_EQ(descriptors_of(3), std::pair(1, 1));
+  answer(3, false);
+  EXPECT_EQ(descriptors_of(4), std::pair(0, 0));
+}
+
+// In a process of its own, which has no address space left for a while.
+TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
+  const Runtime there(test_model("identity_float32"), in_worker());
+  NamedValues inputs = synthetic_inputs(there.info().signature);
+  const auto run = [&](std::int64_t elements) {
+    Tensor numbers = Tensor::allocate(ElementType::float32, {elements});
+    inputs.front().second = numbers;
+    return there.infer(inputs).front().second.tensor()->element_count();
+  };
+  EXPECT_EQ(run(3), 3);
+  rlimit before{};
+  const pid_t worker = there.worker()->process_id;
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, nullptr, &before), 0);
+  const rlimit now{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &now, nullptr), 0);
+  // More than fits the memory that is mapped already.
+  EXPECT_THROW(run(4'000'000), Error);
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &before, nullptr), 0);
+  for (const std::int64_t elements : {3, 4'000'000}) EXPECT_EQ(run(elements), elements);
+  EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
+TEST(SendMessage, TellsAWorkerThatEndedFromASystemWithoutRoom) {
+  using runtime::isolation::send_failure;
+  using runtime::isolation::SendFailure;
+  for (const int error : {ENOBUFS, ENOMEM, ETOOMANYREFS, EAGAIN}) EXPECT_EQ(send_failure(error), SendFailure::no_room);
+  for (const int error : {EPIPE, ECONNRESET, EBADF, ENOTCONN}) EXPECT_EQ(send_failure(error), SendFailure::closed);
+}
+
+TEST(SendMessage, TriesAgainWhereTheSystemHasNoRoom) {
+  auto [own, others] = runtime::isolation::make_socket_pair();
+  runtime::isolation::ReceivedMessage message;
+  const runtime::isolation::RunReply reply{.run = 7};
+  failing_sends = 3;
+  EXPECT_TRUE(runtime::isolation::send_message(own.get(), reply));
+  EXPECT_EQ(failing_sends, 0);
+  ASSERT_TRUE(runtime::isolation::receive_message(others.get(), message));
+  EXPECT_EQ(message.as<runtime::isolation::RunReply>()->run, 7U);
+  failing_sends = 3;
+  EXPECT_FALSE(runtime::isolation::send_message(own.get(), reply, {}, false)) << "it does not wait";
+  failing_sends = 1'000'000;
+  EXPECT_THROW((void)runtime::isolation::send_message(own.get(), reply), Error);
+  failing_sends = 0;
+}
+
+// The system has no room for a while: the run fails, the worker and its channel stay as they are.
+TEST_F(Worker, OutlivesASystemWithoutRoomForMessages) {
+  const Runtime there(test_model("add"), in_worker());
+  EXPECT_FALSE(error_of_run(there, three(), {}));
+  const int process = there.worker()->process_id;
+  failing_sends = 1'000'000;
+  const std::optional<Error> error = error_of_run(there, three(), {});
+  failing_sends = 0;
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+  EXPECT_FALSE(error_of_run(there, three(), {}));
+  EXPECT_EQ(there.worker()->process_id, process);
+  EXPECT_EQ(there.worker()->restarts, 0U);
 }
 
 TEST_F(Worker, LosesTheRunInProgressWhenItEnds) {

@@ -4,11 +4,13 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 
 #include "base/eventually.h"
+#include "base/own_program.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "ort/compute_turn.h"
@@ -107,6 +109,33 @@ TEST_F(Overlap, ARunThatWaitsToComputeIsStopped) {
   release();
   EXPECT_EQ(product_of(std::move(first)), 15);
   EXPECT_EQ(product_of(std::move(third)), 14);
+}
+
+// A run that computed there would not end before its worker is killed.
+TEST_F(Overlap, RunsOfAWorkerProcessWaitThereToCompute) {
+  set_worker_program(GPUX_PROGRAM);
+  LoadOptions options = on_example();
+  options.provider_options.push_back({.provider = "example", .values = {{"fail", "hang"}}, .where = {}});
+  options.isolation = Isolation::process;
+  const Runtime runtime(product_file(), options);
+  set_worker_program({});
+  EXPECT_TRUE(runtime.uses_pinned_memory());
+  const auto scheduler = scheduler_of(runtime, 2);
+  auto first = send(*scheduler, 3, 5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  Scheduler::Ticket ticket = 0;
+  auto second = send(*scheduler, 4, 6, &ticket);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  scheduler->cancel(ticket);
+  const InferAnswer answer = second.get();
+  ASSERT_TRUE(answer.error);
+  EXPECT_EQ(answer.error->code(), ErrorCode::interrupted);
+  EXPECT_TRUE(eventually([&] { return scheduler->counts().overdue_runs == 0; }));
+  EXPECT_EQ(runtime.worker()->restarts, 0U);
+  release();
+  EXPECT_EQ(product_of(std::move(first)), 15);
+  EXPECT_EQ(product_of(send(*scheduler, 2, 7)), 14);
+  EXPECT_EQ(runtime.worker()->restarts, 0U);
 }
 
 TEST_F(Overlap, EachRequestGetsItsOwnResults) {

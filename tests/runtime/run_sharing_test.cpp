@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/recorded_disk.h"
 #include "gpux/error.h"
+#include "runtime/scheduling/batch.h"
 #include "runtime/sharing/kept_trials.h"
 #include "runtime/sharing/sharing_trial.h"
 #include "runtime/sharing/trial_inputs.h"
@@ -76,6 +77,15 @@ TEST(RunSharing, NamesWhatTheSignatureRulesOut) {
        "output 'v' is float32[m], and the first dimension of others is called 'n'"},
       {signature({f({"n", "3"})}, {f({"n", "n"})}), "", "output 'v' is float32[n, n]: dimension 1 would grow"},
       {signature({f({"n", "3", "n"})}, {f({"n"})}), "", "input 'v' is float32[n, 3, n]: dimension 2 would grow"},
+      // Names that converters make up, or none, contradict nothing: a trial decides.
+      {signature({f({"unk__12", "3"}), f({"unk__13", "4"})}, {f({"unk__214", "unk__215"})}), "", ""},
+      {signature({f({"n", "3"})}, {f({"Gemmoutput_dim_0", "5"})}), "", ""},
+      {signature({f({"p2o.DynamicDimension.0", "3"})}, {f({"p2o.DynamicDimension.1"})}), "", ""},
+      {signature({f({"n", "3"})}, {f({"?", "5"})}), "", ""},
+      {signature({f({"?", "3"}), f({"n", "3"})}, {f({"m"})}), "",
+       "output 'v' is float32[m], and the first dimension of others is called 'n'"},
+      {signature({f({"unk__12", "3"})}, {f({"unk__13", "unk__12"})}), "",
+       "output 'v' is float32[unk__13, unk__12]: dimension 1 would grow"},
   };
   for (const Case& c : cases) {
     const std::string first = first_axis_obstacle(c.signature);
@@ -86,6 +96,37 @@ TEST(RunSharing, NamesWhatTheSignatureRulesOut) {
     EXPECT_EQ(names.empty(), *c.names == 0) << names;
     EXPECT_THAT(names, HasSubstr(c.names));
   }
+}
+
+TEST(RunSharing, KnowsNamesThatConvertersMakeUp) {
+  for (const char* name : {"", "?", "None", "unk__0", "unk__214", "DynamicDimension.3", "p2o.DynamicDimension.0",
+                           "Gemmoutput_dim_0", "Reshapelast_hidden_state_dim_12"}) {
+    EXPECT_FALSE(has_telling_name({.size = {}, .name = name})) << name;
+  }
+  for (const char* name : {"n", "batch", "batch_size", "N", "s0", "unk__", "unk__a", "my_unk__1", "dim_0", "_dim_",
+                           "image_dim", "3 * batch", "DynamicDimension."}) {
+    EXPECT_TRUE(has_telling_name({.size = {}, .name = name})) << name;
+  }
+}
+
+TEST(RunSharing, IsNotTriedWhereContentsDecide) {
+  const onnx::InputFlow by_content{.reaches_outputs = true, .content_operator = "StringSplit", .foreign_operator = {}};
+  const onnx::InputFlow foreign{.reaches_outputs = true, .content_operator = {}, .foreign_operator = "own::Find"};
+  const auto with_output = [](const std::vector<std::string>& dimensions, ElementType input = ElementType::float32) {
+    return signature({entry("x", input, {"n", "length"})}, {entry("y", ElementType::float32, dimensions)});
+  };
+  EXPECT_THAT(content_obstacle(x_to_y(), {}), IsEmpty());
+  EXPECT_THAT(content_obstacle(x_to_y(), by_content),
+              HasSubstr("StringSplit works by what the requests of a run hold"));
+  EXPECT_THAT(content_obstacle(with_output({"n", "3"}), foreign), IsEmpty());
+  EXPECT_THAT(content_obstacle(with_output({"n", "length"}), foreign), IsEmpty());
+  for (const char* free : {"?", "found", "unk__3"}) {
+    EXPECT_THAT(content_obstacle(with_output({"n", free}), foreign),
+                HasSubstr("own::Find is a custom operator that may decide over dimension 1 of output 'y'"))
+        << free;
+  }
+  EXPECT_THAT(content_obstacle(with_output({"n", "3"}, ElementType::string), foreign),
+              HasSubstr("own::Find is a custom operator that works on texts"));
 }
 
 TEST(RunSharing, NamesOperatorsThatRuleItOut) {
@@ -100,31 +141,37 @@ TEST(RunSharing, NamesOperatorsThatRuleItOut) {
 TEST(RunSharing, DecidesInTheOrderOfItsSources) {
   const SharingFacts nothing;
   EXPECT_EQ(decide_without_trial(nothing), std::nullopt);
-  SharingFacts all{.first_axis = "fixed", .dimension_names = "names", .operators = "random", .setting_from = "serving"};
+  SharingFacts all{.first_axis = "fixed",
+                   .dimension_names = "names",
+                   .operators = "random",
+                   .contents = "sizes",
+                   .setting_from = "serving"};
 
   struct Case {
-    bool first_axis, names, operators;
+    bool first_axis, names, operators, contents;
     std::optional<BatchAxis> setting;
     std::optional<std::pair<bool, Source>> decision;
   };
 
   using enum BatchAxis;
   const Case cases[] = {
-      {true, true, true, none, {{false, Source::setting}}},
-      {false, true, true, none, {{false, Source::setting}}},
-      {false, false, false, none, {{false, Source::setting}}},
-      {false, true, true, zero, {{true, Source::setting}}},
-      {false, false, false, zero, {{true, Source::setting}}},
-      {true, true, true, {}, {{false, Source::signature}}},
-      {false, true, true, {}, {{false, Source::signature}}},
-      {false, false, true, {}, {{false, Source::graph}}},
-      {false, false, false, {}, {}},
+      {true, true, true, true, none, {{false, Source::setting}}},
+      {false, true, true, true, none, {{false, Source::setting}}},
+      {false, false, false, false, none, {{false, Source::setting}}},
+      {false, true, true, true, zero, {{true, Source::setting}}},
+      {false, false, false, false, zero, {{true, Source::setting}}},
+      {true, true, true, true, {}, {{false, Source::signature}}},
+      {false, true, true, true, {}, {{false, Source::signature}}},
+      {false, false, true, true, {}, {{false, Source::graph}}},
+      {false, false, false, true, {}, {{false, Source::graph}}},
+      {false, false, false, false, {}, {}},
   };
   for (const Case& c : cases) {
     SharingFacts facts = all;
     if (!c.first_axis) facts.first_axis.clear();
     if (!c.names) facts.dimension_names.clear();
     if (!c.operators) facts.operators.clear();
+    if (!c.contents) facts.contents.clear();
     facts.setting = c.setting;
     const std::optional<RunSharing> decision = decide_without_trial(facts);
     ASSERT_EQ(decision.has_value(), c.decision.has_value());

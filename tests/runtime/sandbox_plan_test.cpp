@@ -79,9 +79,22 @@ TEST(SandboxPlan, LimitsMemory) {
   }
 }
 
+TEST(SandboxVariables, AreThoseOfTheMachineAndNoSecrets) {
+  for (const char* name :
+       {"PATH", "HOME", "LC_ALL", "LD_LIBRARY_PATH", "GPUX_HOME", "GPUX_ONNXRUNTIME", "CUDA_VISIBLE_DEVICES",
+        "VK_DRIVER_FILES", "OMP_NUM_THREADS", "XDG_CACHE_HOME", "NEOReadDebugKeys", "ASAN_OPTIONS"}) {
+    EXPECT_TRUE(sandbox_keeps_variable(name)) << name;
+  }
+  for (const char* name : {"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "OPENAI_API_KEY", "http_proxy", "HTTPS_PROXY",
+                           "HF_TOKEN", "GPUX_API_KEY", "NVIDIA_API_KEY", "GPUX_REGISTRY_PASSWORD", "INTEL_TOKEN",
+                           "SSH_AUTH_SOCK", "DATABASE_URL", "PATHS", "", "LC"}) {
+    EXPECT_FALSE(sandbox_keeps_variable(name)) << name;
+  }
+}
+
 TEST(SandboxReport, IsALine) {
   EXPECT_EQ(to_line({.landlock_abi = 7, .filters_system_calls = true, .memory_bytes = 4 * gib, .missing = {}}),
-            "sandboxed: Landlock ABI 7, seccomp, memory at most 4.3 GB");
+            "sandboxed: Landlock ABI 7, seccomp, memory at most 4.3 GB, results at most 4.3 GB");
   EXPECT_EQ(
       to_line({.landlock_abi = 0, .filters_system_calls = true, .memory_bytes = {}, .missing = {"Landlock: why"}}),
       "sandboxed: seccomp; missing: Landlock: why");

@@ -21,6 +21,8 @@ fs::path folder_of(Part part) {
       return all / "openvino";
     case Part::webgpu:
       return all / "webgpu";
+    case Part::webgpu_core:
+      return all / "webgpu-core";
     case Part::vulkan:
       return all / "vulkan";
   }
@@ -60,6 +62,7 @@ void Scenario::install(Part part) {
   };
   if (part == Part::onnxruntime) link(from / "libonnxruntime.so.1", home_ / "lib" / "libonnxruntime.so.1");
   if (part == Part::openvino) link(from, home_ / "cores" / "openvino");
+  if (part == Part::webgpu_core) set("GPUX_ONNXRUNTIME", from / "libonnxruntime.so.1");
   if (part == Part::webgpu) {
     const char* library = "libonnxruntime_providers_webgpu.so";
     link(from / library, home_ / "providers" / library);

@@ -10,7 +10,7 @@
 namespace gpux {
 
 /// What a test may find in the folder of fetched parts.
-enum class Part { onnxruntime, openvino, webgpu, vulkan };
+enum class Part { onnxruntime, openvino, webgpu, webgpu_core, vulkan };
 
 /// A temporary $GPUX_HOME with the parts asked for, and the program that loads a model there.
 /// Each test has its own; the machine's own Python packages and libraries are not seen.
@@ -22,7 +22,7 @@ class Scenario : public testing::Test {
   /// Whether the part was fetched.
   static bool has(Part part);
   /// The CPU library of ONNX Runtime into lib, OpenVINO's with its bridge into cores/openvino, the WebGPU plugin into
-  /// providers.
+  /// providers. A library with WebGPU built in becomes the only ONNX Runtime.
   void install(Part part);
 
   [[nodiscard]] const std::filesystem::path& home() const { return home_; }

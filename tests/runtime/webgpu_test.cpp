@@ -1,3 +1,6 @@
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 
 #include "scenario.h"
@@ -187,6 +190,79 @@ TEST_F(WebGpu, BlamesTheModelWhereNobodyCanLoadIt) {
   for (const char* level : {"provider", "nodes"}) {
     json report = run({model("opset_too_new"), "--provider", "webgpu", "--strict", level});
     EXPECT_THAT(error_of(report), StartsWith("invalid_model: ")) << level;
+  }
+}
+
+/// An ONNX Runtime with WebGPU built in, on a software Vulkan device: a provider that is no plugin, whose memory is not
+/// the host's, as that of CUDA and TensorRT.
+class BuiltInWebGpu : public Scenario {
+ protected:
+  void SetUp() override {
+    Scenario::SetUp();
+    if (IsSkipped()) return;
+    if (!has(Part::webgpu_core) || !has(Part::vulkan)) {
+      GTEST_SKIP() << "no ONNX Runtime with WebGPU or software Vulkan in " GPUX_DEPS_DIR ": scripts/setup fetches them";
+    }
+    install(Part::webgpu_core);
+    set_software_vulkan();
+  }
+
+  json load(const std::string& name, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments{model(name), "--provider", "webgpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(arguments);
+  }
+};
+
+// ONNX Runtime does not list nodes that it has changed to another layout.
+TEST_F(BuiltInWebGpu, RunsNodesThatAreNotListed) {
+  json report = load("multiply", {"--input", "a=3:1,2,3", "--input", "b=3:4,5,6", "infer"});
+  EXPECT_EQ(report["verdict"]["active"], json({"webgpu"})) << report["line"];
+  EXPECT_EQ(report["verdict"]["fell_back"], false);
+  EXPECT_EQ(report["verdict"]["placement_known"], false);
+  EXPECT_EQ(attempt(report, "webgpu")["outcome"], "active");
+  EXPECT_EQ(attempt(report, "webgpu")["source"], "built in");
+  EXPECT_EQ(attempt(report, "cpu")["outcome"], "not_needed");
+  EXPECT_EQ(report["placement"], json::object());
+  EXPECT_THAT(report["line"].get<std::string>(), StartsWith("ran on webgpu; asked for webgpu"));
+  EXPECT_THAT(report["line"].get<std::string>(), HasSubstr("does not list those of webgpu"));
+  EXPECT_EQ(output(report, 0), (std::vector<float>{4, 10, 18}));
+  for (const char* level : {"provider", "nodes"}) EXPECT_EQ(error_of(load("multiply", {"--strict", level})), "");
+}
+
+TEST_F(BuiltInWebGpu, SharesAModelWithTheCpu) {
+  json report = load("split", {"--input", split_input(), "infer"});
+  EXPECT_EQ(report["verdict"]["active"], json({"webgpu", "cpu"})) << report["line"];
+  EXPECT_EQ(report["verdict"]["placement_known"], false);
+  EXPECT_EQ(error_of(load("split", {"--strict", "provider"})), "");
+  EXPECT_EQ(error_of(load("split", {"--strict", "nodes"})),
+            "provider_unavailable: strict=nodes: nodes run on cpu, outside 'webgpu'");
+  // Without the change of layout all are listed.
+  report = load("split", {"--input", split_input(), "--option", "webgpu.preferredLayout=NCHW", "infer"});
+  EXPECT_EQ(report["verdict"]["placement_known"], true);
+  EXPECT_EQ(report["placement"]["cpu"], json({"Det"}));
+  EXPECT_THAT(report["placement"]["webgpu"].get<std::vector<std::string>>(), testing::Contains("Conv"));
+}
+
+// A worker process prepares memory for outputs as large as those of the run before. ONNX Runtime copies outputs of this
+// provider there without a look at their shape.
+TEST_F(BuiltInWebGpu, GivesOutputsWhoseShapesDependOnValuesInAWorkerProcess) {
+  json numbers = json::array(), inputs = json::array();
+  for (int i = 0; i < 20'000; ++i) numbers.push_back(i);
+  const std::vector<std::pair<int, int>> shapes{{100, 200}, {100, 200}, {50, 400}, {200, 100}, {100, 200}};
+  for (const auto& [rows, columns] : shapes) inputs.push_back({{"x", numbers}, {"shape", {rows, columns}}});
+  const std::filesystem::path file = home() / "inputs.json";
+  std::ofstream(file) << inputs;
+  const json results = run({"run", model("reshape"), "--provider", "webgpu", "--strict", "provider", "--isolation",
+                            "process", "--input", "@" + file.string()},
+                           GPUX_PROGRAM);
+  ASSERT_EQ(results.size(), shapes.size()) << results;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const json& y = results[i].at("y");
+    ASSERT_EQ(y.size(), shapes[i].first) << i;
+    ASSERT_EQ(y.back().size(), shapes[i].second) << i;
+    EXPECT_EQ(y.front().front(), 0);
+    EXPECT_EQ(y.back().back(), 19'999);
   }
 }
 

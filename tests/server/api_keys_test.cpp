@@ -40,6 +40,18 @@ TEST(ApiKeys, OfAFileSkipComments) {
            {"\t\t\t\t\t\t\t\t\t\n", {}, "keys.txt holds no key"},
            {"# a comment\n", {}, "keys.txt holds no key"},
            {"short", {}, "less than 8"},
+           {"\xef\xbb\xbf"
+            "first-key-123\n",
+            {"first-key-123"}},
+           {"\xef\xbb\xbf# a comment\nfirst-key-123", {"first-key-123"}},
+           {std::string("first\0key-123", 13), {}, "a NUL character at byte offset 5"},
+           {std::string("\xff\xfe"
+                        "f\0i\0r\0s\0t\0-\0k\0e\0y\0",
+                        20),
+            {},
+            "UTF-16"},
+           {"first-key-123\xe9", {}, "not UTF-8"},
+           {"first\x1bkey-123", {}, "control characters"},
        }) {
     check(line, [](const std::string& text) { return keys_of_file(text, "keys.txt"); });
   }

@@ -467,7 +467,7 @@ TEST(ModelRepository, TriesAFailedReloadAgain) {
         shelf.look(),
         {.budget = {.memory_bytes = 1}, .first_retry_delay = at_once ? std::chrono::hours(0) : std::chrono::hours(1)});
     repository.load_all();
-    EXPECT_EQ(ask(repository, "m").get(), "no memory on the device");
+    EXPECT_EQ(ask(repository, "m").get(), "model 'm' could not be loaded again: no memory on the device");
     EXPECT_EQ(not_ready(repository), "") << "one model's reload is not the server's failure";
     EXPECT_EQ(repository.index().front().state, ModelState::evicted);
     EXPECT_EQ(repository.index().front().reason, "no memory on the device");
@@ -481,6 +481,49 @@ TEST(ModelRepository, TriesAFailedReloadAgain) {
       EXPECT_EQ(ask(repository, "m").get(), "model 'm' could not be loaded again: no memory on the device");
       EXPECT_EQ(loads, 2);
     }
+  }
+}
+
+// What its requests still do is counted until they end.
+TEST(ModelRepository, AModelIsInUseUntilItsLastRequestEnds) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  shelf.put("n", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  std::shared_ptr<ServedModel> held = repository.find("m", "");
+  EXPECT_EQ(repository.models_in_use().size(), 2U);
+  EXPECT_FALSE(unload(repository, "m"));
+  EXPECT_EQ(repository.models().size(), 1U);
+  ASSERT_EQ(repository.models_in_use().size(), 2U);
+  EXPECT_EQ(repository.models_in_use().back(), held);
+  // Its successor continues its counters.
+  EXPECT_FALSE(load_again(repository, "m"));
+  EXPECT_EQ(repository.models_in_use().size(), 2U);
+  EXPECT_FALSE(unload(repository, "m"));
+  held.reset();
+  while (repository.models_in_use().size() != 1) std::this_thread::yield();
+}
+
+// The request is not at fault, whatever the load met.
+TEST(ModelRepository, AFailedReloadIsAModelThatIsNotAvailable) {
+  for (const ErrorCode code : {ErrorCode::not_found, ErrorCode::internal, ErrorCode::invalid_model,
+                               ErrorCode::permission, ErrorCode::resource_exhausted}) {
+    Shelf shelf;
+    shelf.put("m", "1");
+    shelf.put("n", "1");
+    std::atomic<int> loads = 0;
+    shelf.sources.front().load = [&] {
+      if (++loads == 2) throw Error(code, "as it is");
+      return load("m", "1");
+    };
+    ModelRepository repository(shelf.look(), {.budget = {.memory_bytes = 1}});
+    repository.load_all();
+    std::promise<ErrorCode> answered;
+    repository.use(
+        "m", "", [&](const std::shared_ptr<ServedModel>&) { answered.set_value(ErrorCode::usage); },
+        [&](const Error& error) { answered.set_value(error.code()); });
+    EXPECT_EQ(answered.get_future().get(), ErrorCode::provider_unavailable);
   }
 }
 

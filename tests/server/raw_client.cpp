@@ -196,12 +196,13 @@ RunningServer::RunningServer(Handler handler, const std::function<void(ServerOpt
 }
 
 std::string get(std::string_view path, std::string_view fields) {
-  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\n" + std::string(fields) + "\r\n";
+  return "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(fields) + "\r\n";
 }
 
 std::string post(std::string_view path, std::string_view body, std::string_view fields) {
-  return "POST " + std::string(path) + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) +
-         "\r\n" + std::string(fields) + "\r\n" + std::string(body);
+  return "POST " + std::string(path) +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
+         std::string(fields) + "\r\n" + std::string(body);
 }
 
 void echo(std::shared_ptr<Exchange> exchange) {

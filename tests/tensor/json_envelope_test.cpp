@@ -86,12 +86,12 @@ TEST(JsonEnvelope, RefusesWithThePlace) {
 
 TEST(JsonEnvelope, EndsDeepTextsCleanly) {
   const std::string deep(1000000, '[');
-  EXPECT_THAT(refusal_of([&] { split_object("{\"x\":" + deep); }), HasSubstr("deeper than 64"));
-  EXPECT_THAT(refusal_of([&] { split_array(deep); }), HasSubstr("deeper than 64"));
+  EXPECT_THAT(refusal_of([&] { split_object("{\"x\":" + deep); }), HasSubstr("deeper than 136"));
+  EXPECT_THAT(refusal_of([&] { split_array(deep); }), HasSubstr("deeper than 136"));
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  EXPECT_THAT(refusal_of([&] { split_object(objects); }), HasSubstr("deeper than 64"));
-  const std::string allowed = std::string(64, '[') + std::string(64, ']');
+  EXPECT_THAT(refusal_of([&] { split_object(objects); }), HasSubstr("deeper than 136"));
+  const std::string allowed = std::string(136, '[') + std::string(136, ']');
   EXPECT_THAT(as_text(split_object("{\"x\":" + allowed + "}")), ElementsAre("x=" + allowed));
 }
 

@@ -1,12 +1,15 @@
 #include "tensor/json_writer.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <random>
 
 #include <gmock/gmock.h>
 
 #include "tensor/json_reader.h"
+#include "tensor/json_text.h"
+#include "tensor/small_float.h"
 #include "tensors.h"
 
 namespace gpux::test {
@@ -48,8 +51,8 @@ TEST(JsonWriter, WritesEachType) {
   EXPECT_EQ(written(tensor<std::int8_t>({2}, {-128, 65})), "[-128,65]");
   EXPECT_EQ(written(tensor<float>({4}, {0.1F, -0.0F, 1e20F, 16777216.0F})), "[0.1,-0,1e+20,16777216]");
   EXPECT_EQ(written(tensor<double>({2}, {0.1, 5e-324})), "[0.1,5e-324]");
-  EXPECT_EQ(written(tensor<Float16>({4}, {{0x2e66}, {0x7bff}, {0x8000}, {0x3c00}})), "[0.1,65500,-0,1]");
-  EXPECT_EQ(written(tensor<BFloat16>({2}, {{0x3dcd}, {0x7f7f}})), "[0.1,3.39e+38]");
+  EXPECT_EQ(written(tensor<Float16>({4}, {{0x2e66}, {0x7bff}, {0x8000}, {0x3c00}})), "[0.099975586,65504,-0,1]");
+  EXPECT_EQ(written(tensor<BFloat16>({2}, {{0x3dcd}, {0x7f7f}})), "[0.10009766,3.3895314e+38]");
 
   const struct {
     ElementType type;
@@ -60,13 +63,55 @@ TEST(JsonWriter, WritesEachType) {
       {ElementType::uint4, "[15,0,1]"},
       {ElementType::int2, "[-2,1,0,-1,1]"},
       {ElementType::uint2, "[[3,2],[1,0]]"},
-      {ElementType::float8e4m3fn, "[450,0.002]"},
+      {ElementType::float8e4m3fn, "[448,0.001953125]"},
       {ElementType::float4e2m1, "[6,-0.5,1.5]"},
       {ElementType::string, R"(["a","\"\\"])"},
   };
 
   for (const auto& c : cases) EXPECT_EQ(written(read_json_value(c.json, tensor_type(c.type), "x")), c.json);
   EXPECT_THAT(refusal_of([] { written(Tensor::allocate(ElementType::complex64, {1})); }), HasSubstr("complex64"));
+}
+
+// Who reads the numbers as float32 or float64 gets the model's, and who reads them as the type gets its bits.
+TEST(JsonWriter, WritesSmallFloatsAsTheFloat32TheyAre) {
+  const struct {
+    ElementType type;
+    std::uint32_t patterns;
+  } types[] = {{ElementType::float16, 0x10000},    {ElementType::bfloat16, 0x10000},
+               {ElementType::float8e4m3fn, 0x100}, {ElementType::float8e4m3fnuz, 0x100},
+               {ElementType::float8e5m2, 0x100},   {ElementType::float8e5m2fnuz, 0x100},
+               {ElementType::float8e8m0, 0x100},   {ElementType::float4e2m1, 0x10}};
+
+  for (const auto& [type, patterns] : types) {
+    for (std::uint32_t bits = 0; bits < patterns; ++bits) {
+      const auto value = static_cast<float>(small_float_value(type, static_cast<std::uint16_t>(bits)));
+      if (!std::isfinite(value)) continue;
+      Tensor small = Tensor::allocate(type, {});
+      small.mutable_bytes()[0] = static_cast<std::byte>(bits & 0xffU);
+      if (small.mutable_bytes().size() > 1) small.mutable_bytes()[1] = static_cast<std::byte>(bits >> 8);
+      const std::string text = written(small);
+      ASSERT_EQ(text, written(tensor<float>({}, {value}))) << to_string(type);
+      ASSERT_EQ(std::strtof(text.c_str(), nullptr), value) << to_string(type) << " " << text;
+    }
+  }
+}
+
+TEST(JsonExcerpt, ShowsLettersAsTheyAre) {
+  const struct {
+    std::string text, expected;
+  } cases[] = {
+      {R"("K\u00f6ln", 1)", R"("K\u00f6ln")"},
+      {"\"K\xc3\xb6ln\", 1", "\"K\xc3\xb6ln\""},
+      {"caf\xc3\xa9, 1", "caf\xc3\xa9"},
+      {"\"a\tb\"", "\"a b\""},
+      {"\"a\x01\"", "\"a\\x01\""},
+      {"\"a\xff\"", "\"a\\xff\""},
+      {"", "the end of the text"},
+      // 37 bytes and no half of a character.
+      {"\"" + std::string(35, 'a') + "\xc3\xb6" + std::string(9, 'a') + "\"", "\"" + std::string(35, 'a') + "..."},
+  };
+
+  for (const auto& [text, expected] : cases) EXPECT_EQ(json_excerpt(text), expected);
 }
 
 TEST(JsonWriter, WritesNonFiniteAsAsked) {

@@ -1,7 +1,6 @@
 #include "tensor/small_float.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <sstream>
 
@@ -68,36 +67,6 @@ TEST(SmallFloat, EveryPatternRoundsToItself) {
       if (std::isfinite(value)) {
         EXPECT_EQ(round_to_small_float(type, value).bits, bits) << to_string(type);
       }
-    }
-  }
-}
-
-TEST(SmallFloat, ShortestDecimalsReadBackAndNoShorterOneDoes) {
-  for (const ElementType type : types) {
-    // Every pattern of 8 bits, a sample of those of 16.
-    const std::uint32_t step = bits_of(type) == 16 ? 7 : 1;
-    for (std::uint32_t bits = 0; bits < patterns_of(type); bits += step) {
-      const auto pattern = static_cast<std::uint16_t>(bits);
-      if (!std::isfinite(small_float_value(type, pattern))) continue;
-      const double decimal = shortest_decimal(type, pattern);
-      std::array<char, 64> text{};
-      const char* end = std::to_chars(text.data(), text.data() + 64, decimal, std::chars_format::scientific).ptr;
-      const std::string_view written(text.data(), static_cast<std::size_t>(end - text.data()));
-      ASSERT_EQ(read_bits(type, written), bits) << to_string(type) << " " << written;
-
-      const auto digits = static_cast<int>(
-          std::count_if(text.data(), text.data() + written.find('e'), [](char c) { return c >= '0' && c <= '9'; }));
-      ASSERT_LE(digits, 5) << to_string(type) << " " << written;
-      if (digits == 1) continue;
-      std::array<char, 64> shorter{};
-      const double value = small_float_value(type, pattern);
-      end = std::to_chars(shorter.data(), shorter.data() + 64, value, std::chars_format::scientific, digits - 2).ptr;
-      const std::string_view shorter_text(shorter.data(), static_cast<std::size_t>(end - shorter.data()));
-      double shorter_value = 0;
-      std::from_chars(shorter.data(), end, shorter_value);
-      const SmallFloatRounding rounding = round_to_small_float(type, shorter_value);
-      EXPECT_TRUE(rounding.tie || !rounding.fits || rounding.bits != bits)
-          << to_string(type) << " " << written << " " << shorter_text;
     }
   }
 }

@@ -101,6 +101,25 @@ TEST(ChatTemplate, RefusesWhatIsNoTemplate) {
             "invalid_model: the chat template cannot be used: line 1: no_function is unknown");
 }
 
+// As Jinja: a template may have a branch for another library.
+TEST(ChatTemplate, UnknownFiltersBehindAConditionFailWhereTheyAreUsed) {
+  const std::string text = R"({"a": "b"})", mapping = R"({"a": {}})";
+  for (const std::string source :
+       {"{% if a is mapping %}{{ a | from_json }}{% endif %}b", "{{ a | from_json if a is mapping else a }}",
+        "{% if a is mapping and a is no_such_test %}{% endif %}b",
+        "{% if a is string %}b{% elif a is no_such_test %}{% endif %}",
+        "{% if a is mapping %}{% for x in [1] %}{{ x | first | from_json }}{% endfor %}{% endif %}b",
+        "{% if a is mapping %}{% filter from_json %}b{% endfilter %}{% endif %}b",
+        "{% if a is mapping %}{% set x %}{{ a | from_json }}{% endset %}{% endif %}b"}) {
+    EXPECT_EQ(outcome(source, text), "b") << source;
+    EXPECT_THAT(outcome(source, mapping),
+                testing::StartsWith("invalid_model: the chat template cannot be used: line 1: no "))
+        << source;
+  }
+  EXPECT_EQ(outcome("{% if a is mapping %}{{ a | from_json }}{% endif %}", mapping),
+            "invalid_model: the chat template cannot be used: line 1: no filter named \"from_json\"");
+}
+
 TEST(ChatTemplate, RefusesValuesThatDoNotFit) {
   EXPECT_EQ(outcome("{{ raise_exception('no ' ~ who) }}", R"({"who": "dogs"})"),
             "invalid_input: the chat template refuses the messages: no dogs");

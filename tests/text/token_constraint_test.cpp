@@ -307,6 +307,85 @@ TEST_P(Families, Combinations) {
   });
 }
 
+// As zod, pydantic, schemars and OpenAPI write them.
+TEST_P(Families, KeywordsOfClients) {
+  check({
+      {Kind::json_schema,
+       R"({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": "integer"}})",
+       {"{}", "{\"a\": 1}"},
+       {"{\"a\": \"x\"}"}},
+      {Kind::json_schema,
+       R"({"type": "object", "propertyNames": {"$ref": "#/$defs/k"}, "additionalProperties": {"$ref": "#/$defs/v"},
+           "$defs": {"k": {"enum": ["x", "y"]}, "v": {"type": "integer"}}})",
+       {"{}", "{\"x\": 1}", "{\"x\": 1, \"y\": 12}"},
+       {"{\"a\": 1}", "{\"x\": true}"}},
+      {Kind::json_schema,
+       R"({"type": "object", "propertyNames": {"pattern": "^[xy]$"}, "additionalProperties": {"type": "integer"}})",
+       {"{}", "{\"x\": 1, \"y\": 2}"},
+       {"{\"xy\": 1}", "{\"x\": true}"}},
+      {Kind::json_schema,
+       R"({"type": "object", "propertyNames": {"type": "string", "minLength": 1, "maxLength": 2}})",
+       {"{}", "{\"x\": 1}", "{\"xy\": true}"},
+       {"{\"\": 1}", "{\"xyz\": 1}"}},
+      {Kind::json_schema, R"({"type": "string", "format": "binary"})", {"\"\"", "\"ab\""}, {"1"}},
+      {Kind::json_schema, R"({"type": "integer", "format": "int64"})", {"1"}, {"\"a\""}},
+      {Kind::json_schema,
+       R"({"type": "string", "maxLength": 1, "nullable": true})",
+       {"null", "\"a\""},
+       {"\"ab\"", "1"}},
+      {Kind::json_schema, R"({"type": "string", "nullable": false})", {"\"a\""}, {"null"}},
+      {Kind::json_schema,
+       R"({"type": "integer", "nullable": true, "minimum": 5, "maximum": 12})",
+       {"null", "5", "12"},
+       {"4", "13", "5.5"}},
+      {Kind::json_schema, R"({"type": "string", "enum": ["a"], "nullable": true})", {"\"a\""}, {"null", "\"b\""}},
+      {Kind::json_schema, R"({"type": "string", "endsWith": ".png", "order": 3})", {"\"a\""}, {"1"}},
+      {Kind::json_schema, R"({"anyOf": [{"type": "string"}, {"not": {}}]})", {"\"a\""}, {"1", "null"}},
+      {Kind::json_schema, R"({"type": "null", "not": false})", {"null"}, {"1"}},
+      {Kind::json_schema,
+       R"({"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807})",
+       {"0", "-12", "9007199254740991", "-9007199254740991"},
+       {"9223372036854775808", "-9223372036854775809", "1.5"}},
+      {Kind::json_schema,
+       R"({"type": "integer", "minimum": 0, "maximum": 18446744073709551615})",
+       {"0", "9007199254740991"},
+       {"-1", "18446744073709551616"}},
+      {Kind::json_schema, R"({"type": "number", "minimum": 0, "maximum": 1e300})", {"0.5", "12"}, {"-1", "-0.5"}},
+  });
+}
+
+// Where no name is left, no property begins.
+TEST_P(Families, NamesThatAreAllTaken) {
+  check({
+      {Kind::json_schema,
+       R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false,
+           "patternProperties": {"^a$": {"minimum": 12}}})",
+       {"{\"a\": 12}"},
+       {"{\"a\": 1}", "{\"a\": 12,", "{\"a\": 12, \"b\": 1}", "{}"}},
+      // A name that is required alone has what the pattern says.
+      {Kind::json_schema,
+       R"({"type": "object", "required": ["b"], "additionalProperties": false, "patternProperties": {"^b$": {"const": 1}}})",
+       {"{\"b\": 1}"},
+       {"{\"b\": 2}", "{}", "{\"b\": 1, \"b\": 1}"}},
+      {Kind::json_schema,
+       R"({"type": "object", "properties": {"a": {"const": 1}}, "additionalProperties": {"const": 2},
+           "patternProperties": {"^a$": true}})",
+       {"{}", "{\"a\": 1}", "{\"a\": 1, \"b\": 2}"},
+       {"{\"b\": 1}"}},
+      {Kind::json_schema,
+       R"({"type": "object", "properties": {"a": {}}, "patternProperties": {"^[^a]|^$|..": false}})",
+       {"{}", "{\"a\": 1}"},
+       {"{\"b\": 1}", "{\"a\": 1,"}},
+      // JSON has no short spelling of this character.
+      {Kind::json_schema,
+       R"({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": false,
+           "patternProperties": {"^\u0001": {"const": 1}, "^\\x02$": {}}})",
+       {"{\"a\": 1}"},
+       {"{\"a\": 1,"}},
+      {Kind::json_schema, R"({"anyOf": [{"type": "string", "pattern": "^\u0001b$"}, {"const": 1}]})", {"1"}, {"\"b\""}},
+  });
+}
+
 TEST_P(Families, RegularExpressions) {
   check({
       {Kind::regex, "[ab]+", {"a", "abba"}, {"", "abc", "ca"}},
@@ -507,20 +586,26 @@ TEST(TokenConstraint, SaysWhyASchemaCannotBeUsed) {
            {"{", {"JSON schema: it is no JSON", "line 1 column 1"}},
            {"[]", {"at #: a schema is []", "an object, true or false"}},
            {"false", {"no text fits"}},
-           {R"({"not": {}})", {"at #/not: the keyword not is not supported; accepted: type, const"}},
+           {R"({"not": {"type": "null"}})", {"at #/not: the keyword not is not supported; accepted: type, const"}},
+           {R"({"not": {}})", {"no text fits"}},
            {R"({"properties": {"a/b": {"uniqueItems": true}}})", {"at #/properties/a~1b/uniqueItems"}},
            {R"({"if": {}})", {"keyword if"}},
            {R"({"dependentRequired": {}})", {"keyword dependentRequired"}},
-           {R"({"propertyNames": {}})", {"keyword propertyNames"}},
+           {R"({"propertyNames": {"format": "date"}})", {"at #/propertyNames: format", "enum, const and pattern"}},
+           {R"({"propertyNames": {"const": "a"}, "properties": {"a": {}}})",
+            {"at #/propertyNames", "next to properties"}},
            {R"({"unevaluatedProperties": false})", {"keyword unevaluatedProperties"}},
            {R"({"contains": {}})", {"keyword contains"}},
-           {R"({"nullable": true})", {"keyword nullable"}},
-           {R"({"minlength": 3})", {"keyword minlength"}},
+           {R"({"nullable": "yes"})", {"at #/nullable", "true or false"}},
+           {R"({"minlength": 3})", {"at #/minlength", "keyword minlength is unknown; is minLength meant?"}},
+           {R"({"requried": ["a"]})", {"is required meant?"}},
+           {R"({"item": {}})", {"is items meant?"}},
            {R"({"x-guidance": {"lenient": true}})", {"keyword x-guidance"}},
            {R"({"$schema": "http://example.com"})", {"$schema is", "2020-12"}},
            {R"({"type": "text"})", {"at #/type: type is \"text\"", "null, boolean, integer"}},
            {R"({"type": []})", {"type is []"}},
-           {R"({"format": "color"})", {"format is \"color\"", "date-time"}},
+           {R"({"format": "iri"})", {"format is \"iri\"", "date-time"}},
+           {R"({"format": 1})", {"format is 1", "date-time"}},
            {R"({"pattern": "(a"})", {"at #/pattern", "wrong at character 1: unclosed group"}},
            {R"({"pattern": "a\\bc"})", {"at #/pattern", "\\b"}},
            {R"({"pattern": "(?=a)b"})", {"at #/pattern", "look-around"}},
@@ -528,6 +613,7 @@ TEST(TokenConstraint, SaysWhyASchemaCannotBeUsed) {
            {R"({"anyOf": []})", {"at #/anyOf", "at least one schema"}},
            {R"({"minimum": "3"})", {"at #/minimum", "a number"}},
            {R"({"minimum": 1e300})", {"at #/minimum", "2^53"}},
+           {R"({"type": "integer", "maximum": -9007199254740993})", {"at #/maximum", "2^53"}},
            {R"({"const": 9007199254740993})", {"at #/const", "2^53"}},
            {R"({"enum": ["a", "\u0001"]})", {"at #/enum", "control characters"}},
            {R"({"maxLength": -1})", {"at #/maxLength", "0 to 1000000"}},
@@ -539,17 +625,59 @@ TEST(TokenConstraint, SaysWhyASchemaCannotBeUsed) {
            {R"({"$ref": "#/$defs/a"})", {"$ref is \"#/$defs/a\", and there is nothing"}},
            {R"({"$ref": "#name"})", {"$ref is \"#name\""}},
            {R"({"properties": {"a": {"$id": "b"}}})", {"$id is accepted at the root only"}},
-           {R"({"$defs": {"a": {"not": {}}}, "items": {"$ref": "#/$defs/a"}})", {"at #/$defs/a/not"}},
+           {R"({"$defs": {"a": {"if": {}}}, "items": {"$ref": "#/$defs/a"}})", {"at #/$defs/a/if"}},
            {R"({"additionalItems": false})", {"additionalItems"}},
            {R"({"items": [true], "prefixItems": [true]})", {"prefixItems"}},
            {R"({"type": "object", "minProperties": 2})", {"minProperties is 2"}},
-           {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", {"oneOf", "anyOf"}},
+           {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", {"at #: ", "oneOf", "anyOf"}},
+           {R"({"properties": {"a": false, "b": {"items": {"oneOf": [{"minimum": 0}, {"maximum": 9}]}}}})",
+            {"at #/properties/b/items: the schemas of a oneOf"}},
            {R"({"type": "integer", "minimum": 3, "maximum": 2})", {"minimum (3) is greater than maximum (2)"}},
-           {R"({"type": "string", "const": 3})", {"Unsatisfiable"}},
+           {R"({"type": "string", "const": 3})", {"at #: no text fits it: incompatible types"}},
+           {R"({"properties": {"a": {"$ref": "#/$defs/b"}}, "required": ["a"],
+                "$defs": {"b": {"type": "string", "minLength": 5, "maxLength": 3}}})",
+            {"at #/$defs/b: no text fits it: minLength (5) is greater than maxLength (3)"}},
        }) {
     for (const std::string& word : wanted.words)
       EXPECT_THAT(refused(Kind::json_schema, wanted.schema), HasSubstr(word)) << wanted.schema;
   }
+}
+
+// An answer that had begun such a part would have to be given up.
+TEST(TokenConstraint, RefusesWhatCannotBeFinished) {
+  const std::string reason = "no text fits a part of it, so that an answer could not be finished";
+  for (const auto& [schema, place] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"$ref": "#"})", "#"},
+           {R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})", "#/properties/a"},
+           {R"({"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"$ref": "#/$defs/b"}}})", "#/$defs/b"},
+           {R"({"items": {"$ref": "#/$defs/b"}, "$defs": {"b": {"anyOf": [{"$ref": "#/$defs/b"}]}}})", "#/$defs/b"},
+           {R"({"allOf": [{"type": "object", "patternProperties": {"^a$": {}}, "additionalProperties": false},
+                          {"properties": {"a": {"type": "integer"}}, "required": ["a"]}]})",
+            "#"},
+       }) {
+    EXPECT_THAT(refused(Kind::json_schema, schema), HasSubstr("at " + place + ": " + reason)) << schema;
+  }
+  EXPECT_THAT(refused(Kind::grammar, "start: \"a\" x\nx: \"b\" x"), HasSubstr(reason));
+  EXPECT_THAT(refused(Kind::grammar, "start: \"a\" X | \"b\"\nX: /[a&&b]/"), HasSubstr(reason));
+  EXPECT_THAT(refused(Kind::grammar, "start: %json {\"$ref\": \"#\"}"), HasSubstr(reason));
+}
+
+// The rules of all alternatives apply at once behind the brace.
+TEST(TokenConstraint, RefusesStepsThatAreTooComplexBeforeTheFirstToken) {
+  std::string wide = R"({"anyOf": [)";
+  for (int i = 0; i < 500; ++i) {
+    wide += i == 0 ? R"({"type": "object", "properties": {)" : R"(, {"type": "object", "properties": {)";
+    for (int k = 0; k < 10; ++k) {
+      wide += (k == 0 ? "\"p" : ", \"p") + std::to_string(i) + "_" + std::to_string(k) + "\": {}";
+    }
+    wide += "}}";
+  }
+  wide += "]}";
+  const std::string reason = ": the next token is too complex: ";
+  EXPECT_THAT(refused(Kind::json_schema, wide), HasSubstr("at #" + reason));
+  EXPECT_THAT(refused(Kind::json_schema, R"({"items": {"properties": {"x": )" + wide + "}}}"),
+              HasSubstr("at #/items/properties/x" + reason));
+  EXPECT_THAT(refused(Kind::grammar, "start: \"f: \" %json " + wide), HasSubstr("at #" + reason));
 }
 
 TEST(TokenConstraint, SaysWhyAnExpressionOrGrammarCannotBeUsed) {
@@ -568,7 +696,8 @@ TEST(TokenConstraint, SaysWhyAnExpressionOrGrammarCannotBeUsed) {
   EXPECT_THAT(refused(Kind::grammar, "start: x \"b\"\nx[stop=\"b\"]: /.*/"), HasSubstr("stop="));
   EXPECT_THAT(refused(Kind::grammar, "start: x\nx[temperature=0.5]: /a+/"), HasSubstr("temperature="));
   EXPECT_THAT(refused(Kind::grammar, "start: x\nx[max_tokens=5]: /a+/"), HasSubstr("max_tokens="));
-  EXPECT_THAT(refused(Kind::grammar, "start: %json {\"not\": {}}"), HasSubstr("at #/not"));
+  EXPECT_THAT(refused(Kind::grammar, "start: %json {\"not\": {}}"), HasSubstr("no text fits it"));
+  EXPECT_THAT(refused(Kind::grammar, "start: %json {\"if\": {}}"), HasSubstr("at #/if"));
   EXPECT_THAT(refused(Kind::grammar, "start: %json {\"x-guidance\": {\"lenient\": true}}"), HasSubstr("x-guidance"));
   EXPECT_THAT(refused(Kind::json_object, "{}"), HasSubstr("json_object"));
 }

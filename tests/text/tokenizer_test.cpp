@@ -156,6 +156,65 @@ TEST(Tokenizer, RefusesWhatIsNone) {
   EXPECT_THROW((void)tokenizer.encode("a", {.max_tokens = 1}), Error);
 }
 
+TEST(Tokenizer, TakesTheChangesOfTheFilesBesideIt) {
+  const auto ids = [](const char* file, const char* changes, std::string_view text) {
+    const Tokenizer tokenizer = Tokenizer::from_file(data(file), changes);
+    const Encoding encoding = tokenizer.encode(text, {.special_tokens = false});
+    return std::vector<std::uint32_t>(encoding.ids().begin(), encoding.ids().end());
+  };
+  const auto plain = [&](const char* file, std::string_view text) { return ids(file, "", text); };
+  const std::vector<std::uint32_t> the_cat = plain("wordpiece.json", "the cat");
+  EXPECT_EQ(plain("wordpiece.json", "The CAT"), the_cat);
+
+  const char* cased =
+      R"({"bert_normalizer": {"lowercase": false, "strip_accents": null, "handle_chinese_chars": true}})";
+  EXPECT_NE(ids("wordpiece.json", cased, "The CAT"), the_cat);
+  EXPECT_EQ(ids("wordpiece.json", cased, "the cat"), the_cat);
+  const char* accented =
+      R"({"bert_normalizer": {"lowercase": true, "strip_accents": false, "handle_chinese_chars": true}})";
+  EXPECT_EQ(plain("wordpiece.json", "caf\u00e9"), plain("wordpiece.json", "cafe"));
+  EXPECT_NE(ids("wordpiece.json", accented, "caf\u00e9"), plain("wordpiece.json", "cafe"));
+
+  EXPECT_NE(plain("bpe.json", "The CAT"), plain("bpe.json", "the cat"));
+  EXPECT_EQ(ids("bpe.json", R"({"lowercase": true})", "The CAT"), plain("bpe.json", "the cat"));
+  EXPECT_EQ(ids("bpe.json", R"({"add_prefix_space": true})", "cat"), plain("bpe.json", " cat"));
+  EXPECT_NE(plain("bpe.json", "cat"), plain("bpe.json", " cat"));
+
+  // A token that is new has the next id, and one of the vocabulary its own.
+  const char* added = R"({"added_tokens": [{"content": "unheard of", "single_word": false, "lstrip": false,
+                                            "rstrip": false, "normalized": false, "special": false}]})";
+  EXPECT_THAT(ids("wordpiece.json", added, "unheard of"), ElementsAre(1500U));
+  EXPECT_GT(plain("wordpiece.json", "unheard of").size(), 1U);
+  const std::uint32_t the = plain("wordpiece.json", "the").front();
+  EXPECT_GT(plain("wordpiece.json", "xthex").size(), 0U);
+  const char* special = R"({"special_tokens": ["the", "a token that is not in the vocabulary"]})";
+  EXPECT_THAT(ids("wordpiece.json", special, "xthex"), testing::Contains(the));
+  EXPECT_EQ(Tokenizer::from_file(data("wordpiece.json"), special).vocabulary_size(), 1500U);
+  EXPECT_EQ(Tokenizer::from_file(data("wordpiece.json"), special).decode(the_cat),
+            Tokenizer::from_file(data("wordpiece.json")).decode(plain("wordpiece.json", "cat")));
+  EXPECT_THAT(plain("wordpiece.json", "[MASK]"), ElementsAre(4U));
+  EXPECT_GT(ids("wordpiece.json", R"({"split_special_tokens": true})", "[MASK]").size(), 1U);
+
+  // One after the other as in one: a text is not cut within a token that has a blank.
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += "unheard of ";
+  const Tokenizer with_blank = Tokenizer::from_file(data("wordpiece.json"), added);
+  const Encoding cut = with_blank.encode(text, {.max_tokens = 100});
+  EXPECT_EQ(std::ranges::count(cut.ids(), 1500U), 98);
+}
+
+TEST(Tokenizer, RefusesChangesThatDoNotGoWithIt) {
+  const auto refused = [](const char* file, const char* changes) {
+    return refusal([&] { (void)Tokenizer::from_file(data(file), changes); });
+  };
+  EXPECT_THAT(refused("bpe.json", R"({"required_lowercase": true})"),
+              HasSubstr("do_lower_case is true, and the normalizer of tokenizer.json does not lower-case texts; "
+                        "accepted: false"));
+  EXPECT_EQ(Tokenizer::from_file(data("bpe.json"), R"({"required_lowercase": false})").vocabulary_size(),
+            Tokenizer::from_file(data("bpe.json")).vocabulary_size());
+  EXPECT_THAT(refused("bpe.json", R"({"other": 1})"), HasSubstr("unknown field `other`"));
+}
+
 TEST(Tokenizer, IsThereOnceForAllWhoOpenIt) {
   std::vector<std::thread> threads;
   std::vector<std::optional<Tokenizer>> opened(8);
@@ -165,6 +224,7 @@ TEST(Tokenizer, IsThereOnceForAllWhoOpenIt) {
   for (std::thread& thread : threads) thread.join();
   for (const auto& one : opened) EXPECT_EQ(one, opened.front());
   EXPECT_NE(Tokenizer::from_file(data("bpe.json")), *opened.front());
+  EXPECT_NE(Tokenizer::from_file(data("wordpiece.json"), R"({"split_special_tokens": true})"), *opened.front());
   // It goes with the last of them, and comes back.
   const std::size_t size = opened.front()->vocabulary_size();
   opened.clear();

@@ -40,7 +40,7 @@ class SentenceTransformer:
 
     Args:
         model_name_or_path: a model as for gpux.Embedder, or an embedder.
-        truncate_dim: the first elements of each embedding; None: all.
+        truncate_dim: the first elements of each embedding; None: as the model says, else all.
         similarity_fn_name: "cosine" or "dot".
         arguments: further arguments of gpux.Embedder: provider, precision, …
 

@@ -1,14 +1,19 @@
 //! The functions of gpux_text.h for constrained output, where they are documented.
 
+use std::collections::HashSet;
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use llguidance::api::{GrammarWithLexer, ParserLimits, StopReason, TopLevelGrammar};
+use llguidance::toktrie::SimpleVob;
 use llguidance::Matcher;
+use serde_json::Value;
 
+use crate::step_limit::limited;
 use crate::vocabulary::Vocabulary;
-use crate::{bytes, guarded, json_schema, lark_text, regex_text, utf8, GpuxText, GpuxTokenizer, Outcome};
+use crate::{bytes, dead_ends, guarded, json_schema, lark_text, regex_text, utf8, GpuxText, GpuxTokenizer, Outcome};
 
 const KIND_JSON_SCHEMA: u32 = 1;
 const KIND_REGEX: u32 = 2;
@@ -27,7 +32,8 @@ pub struct GpuxVocabulary(Arc<Vocabulary>);
 pub struct GpuxConstraint {
     vocabulary: Arc<Vocabulary>,
     matcher: Matcher,
-    is_at_beginning: bool,
+    /// The tokens that may come first, until one has come.
+    first: Option<Arc<SimpleVob>>,
 }
 
 /// What one constraint may cost. A step of 200,000 takes about 15 ms, a state of a lexer 2 kB.
@@ -43,7 +49,7 @@ pub fn set_limits(limits: &mut ParserLimits) {
 
 /// One line of what llguidance says, in gpux's words where it names a limit or a setting that gpux does not have.
 fn reason(message: &str) -> String {
-    const WORDS: [(&str, &str); 13] = [
+    const WORDS: [(&str, &str); 15] = [
         ("NoExtension", "no token of the vocabulary continues the text"),
         ("initial lexer configuration", "its words are too many or too complex: compiling them was stopped"),
         ("grammar size (number of symbols)", "it has more than 300000 symbols"),
@@ -54,6 +60,8 @@ fn reason(message: &str) -> String {
         ("oneOf constraints are not supported", "the schemas of a oneOf may hold at once; accepted: different types, \
           or objects that require a property of different constants; anyOf"),
         ("Too many items", "the next token is too complex: more than 50000 parts of rules apply"),
+        ("Current row has", "the next token is too complex: too many rules apply"),
+        ("operation cancelled", "the next token is too complex: choosing it was stopped"),
         ("too many states", "its words have more than 50000 states"),
         ("too many expressions", "the next token is too complex: its words have too many states"),
         ("LexerTooComplex", "the next token is too complex: its words have too many states"),
@@ -64,6 +72,9 @@ fn reason(message: &str) -> String {
     }
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('<'));
     let line = lines.clone().next().unwrap_or("llguidance gave no reason");
+    if let Some(what) = line.strip_prefix("Unsatisfiable schema: ") {
+        return format!("no text fits it: {what}");
+    }
     let line = line.strip_prefix("panic: ").map_or(line.to_string(), |what| format!("llguidance failed: {what}"));
     in_words(&line)
 }
@@ -80,13 +91,19 @@ fn in_words(line: &str) -> String {
     }
 }
 
-fn grammar_of(kind: u32, text: &str) -> Outcome<GrammarWithLexer> {
-    Ok(match kind {
-        KIND_JSON_SCHEMA => GrammarWithLexer::from_json_schema(json_schema::normalized(text)?),
-        KIND_REGEX => GrammarWithLexer::from_regex(&regex_text::checked(text)?),
-        KIND_GRAMMAR => GrammarWithLexer::from_lark(lark_text::with_normalized_schemas(text)?),
-        _ => return Err(format!("no kind of constraint has the number {kind}").into()),
-    })
+fn matcher_of_text(vocabulary: &Vocabulary, kind: u32, text: &str) -> Outcome<Matcher> {
+    match kind {
+        KIND_JSON_SCHEMA => matcher_of_schema(vocabulary, text),
+        KIND_REGEX => matcher_of_one(vocabulary, GrammarWithLexer::from_regex(&regex_text::checked(text)?)),
+        KIND_GRAMMAR => {
+            let (grammar, schemas) = lark_text::with_normalized_schemas(text)?;
+            for schema in &schemas {
+                try_wide_parts(vocabulary, schema).map_err(|error| format!("the JSON schema of a %json: {error}"))?;
+            }
+            matcher_of_one(vocabulary, GrammarWithLexer::from_lark(grammar))
+        }
+        _ => Err(format!("no kind of constraint has the number {kind}").into()),
+    }
 }
 
 fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
@@ -95,7 +112,10 @@ fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outco
     if let Some(warning) = parser.grammar_warnings().first() {
         return Err(reason(warning).into());
     }
-    Ok(Matcher::new(Ok(parser)))
+    if dead_ends::has_dead_end(&parser) {
+        return Err("no text fits a part of it, so that an answer could not be finished".into());
+    }
+    Ok(Matcher::new(Ok(parser)).into_cancellable())
 }
 
 /// A text's first space is removed where it is decoded: the tokens have one more, or none and do not begin with one.
@@ -113,33 +133,122 @@ fn after_a_space(vocabulary: &Vocabulary, inner: GrammarWithLexer) -> Outcome<Ma
     matcher_of(vocabulary, vec![GrammarWithLexer::from_lark(wrapper.to_string()), inner])
 }
 
+fn matcher_of_one(vocabulary: &Vocabulary, grammar: GrammarWithLexer) -> Outcome<Matcher> {
+    match vocabulary.strips_space {
+        true => after_a_space(vocabulary, grammar),
+        false => matcher_of(vocabulary, vec![grammar]),
+    }
+}
+
+fn matcher_of_schema(vocabulary: &Vocabulary, text: &str) -> Outcome<Matcher> {
+    let root = json_schema::parsed(text)?;
+    let grammar = GrammarWithLexer::from_json_schema(json_schema::normalized(&root)?);
+    try_wide_parts(vocabulary, &root)?;
+    matcher_of_one(vocabulary, grammar).map_err(|error| with_place(vocabulary, &root, error.to_string()).into())
+}
+
+/// Parts with many alternatives are tried alone: the texts that lead to them are not.
+fn try_wide_parts(vocabulary: &Vocabulary, root: &Value) -> Outcome<()> {
+    const MANY: usize = 50;
+    const MAX_PARTS: usize = 16;
+    for (place, part) in json_schema::parts_with_alternatives(root, MANY).into_iter().take(MAX_PARTS) {
+        let schema = json_schema::normalized_part(root, part, &place)?;
+        // What cannot be used at all is found with the whole.
+        let Ok(mut matcher) = matcher_of(vocabulary, vec![GrammarWithLexer::from_json_schema(schema)]) else { continue };
+        try_beginning(vocabulary, &mut matcher).map_err(|error| format!("at {place}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// What is wrong with the innermost part of the schema that alone cannot be used for the same reason, and its place:
+/// llguidance names no places.
+fn with_place(vocabulary: &Vocabulary, root: &Value, mut reason: String) -> String {
+    const MAX_TIME: Duration = Duration::from_millis(200);
+    let kind_of = |reason: &str| reason.split(':').next().map(str::to_string);
+    let kind = kind_of(&reason);
+    let reason_of = |part: &Value, place: &str| {
+        let schema = json_schema::normalized_part(root, part, place).ok()?;
+        let outcome = matcher_of(vocabulary, vec![GrammarWithLexer::from_json_schema(schema)]);
+        outcome.err().map(|error| error.to_string()).filter(|reason| kind_of(reason) == kind)
+    };
+    let end = Instant::now() + MAX_TIME;
+    let (mut part, mut place) = (root, "#".to_string());
+    let mut tried = HashSet::from([place.clone()]);
+    loop {
+        let inner = json_schema::parts(root, part, &place);
+        let mut untried = inner.into_iter().filter(|(place, _)| Instant::now() < end && tried.insert(place.clone()));
+        let found = untried.find_map(|(place, part)| reason_of(part, &place).map(|reason| (reason, place, part)));
+        let Some(found) = found else { return format!("at {place}: {reason}") };
+        (reason, place, part) = found;
+    }
+}
+
 fn compile(vocabulary: &Arc<Vocabulary>, kind: u32, text: &str) -> Outcome<GpuxConstraint> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(format!("it has {} bytes; accepted: up to {MAX_TEXT_BYTES}", text.len()).into());
     }
-    let work = || {
-        let grammar = grammar_of(kind, text)?;
-        match vocabulary.strips_space {
-            true => after_a_space(vocabulary, grammar),
-            false => matcher_of(vocabulary, vec![grammar]),
-        }
+    let work = || -> Outcome<(Matcher, Arc<SimpleVob>)> {
+        let mut matcher = matcher_of_text(vocabulary, kind, text)?;
+        // Here, and not in the first step of each answer.
+        let first = try_beginning(vocabulary, &mut matcher)?;
+        Ok((matcher, Arc::new(first)))
     };
-    let matcher = std::thread::scope(|scope| {
+    let (matcher, first) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(COMPILER_STACK_BYTES).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|_| Err("llguidance failed".into()))
     })?;
-    Ok(GpuxConstraint { vocabulary: Arc::clone(vocabulary), matcher, is_at_beginning: true })
+    Ok(GpuxConstraint { vocabulary: Arc::clone(vocabulary), matcher, first: Some(first) })
+}
+
+/// The tokens that may come first. An error where one of them, or of those that follow it, is too complex: what a text
+/// begins with is often one brace, behind which all rules apply at once.
+fn try_beginning(vocabulary: &Vocabulary, matcher: &mut Matcher) -> Outcome<SimpleVob> {
+    let first = allowed(matcher)?;
+    const MAX_TIME: Duration = Duration::from_millis(100);
+    const BYTES: usize = 256;
+    let trie = vocabulary.factory.tok_env().tok_trie();
+    let mut shortest: [Option<u32>; BYTES] = [None; BYTES];
+    let is_usual = |token: &u32| !trie.token(*token).is_empty() && !vocabulary.never_first.contains(token);
+    for token in first.iter().filter(|token| !trie.eos_tokens().contains(token)).filter(is_usual) {
+        let known = &mut shortest[usize::from(trie.token(token)[0])];
+        if known.is_none_or(|other| trie.token(token).len() < trie.token(other).len()) {
+            *known = Some(token);
+        }
+    }
+    let end = Instant::now() + MAX_TIME;
+    for token in shortest.into_iter().flatten().take_while(|_| Instant::now() < end) {
+        let mut text = matcher.clone();
+        consume(&mut text, token)?;
+        if !text.is_stopped() {
+            allowed(&mut text)?;
+        }
+    }
+    Ok(first)
+}
+
+/// Whether the token was allowed.
+fn consume(matcher: &mut Matcher, token: u32) -> Outcome<bool> {
+    let accepted = limited(matcher, |matcher| matcher.try_consume_tokens(&[token]));
+    Ok(accepted.map_err(|error| reason(&error.to_string()))? != 0)
+}
+
+/// The tokens that may come next.
+fn allowed(matcher: &mut Matcher) -> Outcome<SimpleVob> {
+    limited(matcher, Matcher::compute_mask_or_eos).map_err(|error| match matcher.stop_reason() {
+        _ if error.to_string().contains("NoExtension") => reason(&error.to_string()).into(),
+        StopReason::InternalError | StopReason::NotStopped => reason(&error.to_string()).into(),
+        other => reason(&format!("{other}: {error}")).into(),
+    })
 }
 
 fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
     if logits.len() != constraint.vocabulary.logits {
         return Err(format!("{} logits; accepted: {}", logits.len(), constraint.vocabulary.logits).into());
     }
-    let mask = constraint.matcher.compute_mask_or_eos().map_err(|error| match constraint.matcher.stop_reason() {
-        _ if error.to_string().contains("NoExtension") => reason(&error.to_string()),
-        StopReason::InternalError | StopReason::NotStopped => reason(&error.to_string()),
-        other => reason(&format!("{other}: {error}")),
-    })?;
+    let mask = match &constraint.first {
+        Some(first) => Arc::clone(first),
+        None => Arc::new(allowed(&mut constraint.matcher)?),
+    };
     const BITS: usize = 32;
     for (word, part) in mask.as_slice().iter().zip(logits.chunks_mut(BITS)) {
         if *word == u32::MAX {
@@ -151,7 +260,7 @@ fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
             }
         }
     }
-    if constraint.is_at_beginning {
+    if constraint.first.is_some() {
         for token in &constraint.vocabulary.never_first {
             logits[*token as usize] = f32::NEG_INFINITY;
         }
@@ -160,16 +269,15 @@ fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
 }
 
 fn accept(constraint: &mut GpuxConstraint, token: u32) -> Outcome<()> {
-    let is_never = constraint.is_at_beginning && constraint.vocabulary.never_first.contains(&token);
+    let is_never = constraint.first.is_some() && constraint.vocabulary.never_first.contains(&token);
     let is_known = (token as usize) < constraint.vocabulary.logits;
     if is_never || !is_known || constraint.matcher.is_stopped() {
         return Err(format!("token {token} is not allowed here").into());
     }
-    let accepted = constraint.matcher.try_consume_tokens(&[token]).map_err(|error| reason(&error.to_string()))?;
-    if accepted == 0 {
+    if !consume(&mut constraint.matcher, token)? {
         return Err(format!("token {token} is not allowed here").into());
     }
-    constraint.is_at_beginning = false;
+    constraint.first = None;
     Ok(())
 }
 

@@ -1,16 +1,18 @@
 //! JSON schemas as llguidance reads them exactly: what it would ignore, or take for less than it says, is refused here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{json, Map, Value};
 
-use crate::regex_text;
+use crate::{property_names, regex_text};
 
 /// Schemas in a document, with those that are copied into a oneOf.
 const MAX_SCHEMAS: usize = 20_000;
 /// Levels of all definitions together: llguidance's compiler descends through them.
 const MAX_LEVELS: usize = 4_000;
 const MAX_REFERENCES: usize = 16;
+/// Patterns of properties, times names: beyond, it is not tried whether names are left.
+const MAX_NAMES_COMPARED: usize = 20_000;
 /// Numbers of items, properties and characters.
 const MAX_COUNT: u64 = 1_000_000;
 /// Above, integers are not float64 numbers.
@@ -18,6 +20,17 @@ const MAX_NUMBER: f64 = 9007199254740991.0;
 const LEAST_NUMBER: f64 = 1e-30;
 
 const APPLICATORS: [&str; 6] = ["$ref", "allOf", "anyOf", "oneOf", "const", "enum"];
+const SUPPORTED: [&str; 26] = [
+    "type", "const", "enum", "anyOf", "oneOf", "allOf", "$ref", "properties", "required", "additionalProperties",
+    "patternProperties", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "minLength",
+    "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+];
+/// Keywords that say what fits, and are not enforced. All others are annotations, as JSON Schema has it.
+const UNSUPPORTED: [&str; 20] = [
+    "$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentRequired", "dependentSchemas", "disallow",
+    "divisibleBy", "else", "extends", "if", "maxContains", "minContains", "not", "propertyNames", "then",
+    "unevaluatedItems", "unevaluatedProperties", "uniqueItems", "x-guidance",
+];
 const ANNOTATIONS: [&str; 16] = [
     "$comment", "$defs", "$id", "$schema", "contentEncoding", "contentMediaType", "default", "definitions",
     "deprecated", "description", "discriminator", "example", "examples", "readOnly", "title", "writeOnly",
@@ -32,10 +45,11 @@ const DRAFTS: [&str; 5] = [
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 const FORMATS: [&str; 10] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
-const SUPPORTED: &str = "type, const, enum, anyOf, oneOf, allOf, $ref, properties, required, additionalProperties, \
-                         patternProperties, minProperties, maxProperties, items, prefixItems, minItems, maxItems, \
-                         minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum, \
-                         exclusiveMaximum, multipleOf";
+/// The formats of JSON Schema that are not enforced. All others are annotations.
+const UNSUPPORTED_FORMATS: [&str; 9] = [
+    "idn-email", "idn-hostname", "iri", "iri-reference", "json-pointer", "regex", "relative-json-pointer",
+    "uri-reference", "uri-template",
+];
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -45,11 +59,19 @@ pub fn options() -> Value {
     json!({ "whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}", "json_allowed_escapes": "nrbtf\\\"" })
 }
 
+pub fn parsed(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))
+}
+
 /// The schema for llguidance, with the options above; an error names the place as a JSON pointer.
-pub fn normalized(text: &str) -> Result<Value> {
-    let root: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
-    let mut normalizer = Normalizer { root: &root, references: HashMap::new(), pending: Vec::new(), schemas: 0, levels: 0, copying: Vec::new() };
-    let mut schema = match normalizer.schema(&root, "#", 0)? {
+pub fn normalized(root: &Value) -> Result<Value> {
+    normalized_part(root, root, "#")
+}
+
+/// The schema `part` of `root`, at `place`, alone.
+pub fn normalized_part(root: &Value, part: &Value, place: &str) -> Result<Value> {
+    let mut normalizer = Normalizer { root, references: HashMap::new(), pending: Vec::new(), schemas: 0, levels: 0, copying: Vec::new() };
+    let mut schema = match normalizer.schema(part, place, 0)? {
         Value::Object(map) => map,
         Value::Bool(true) => Map::new(),
         _ => return Err("the schema is false: no text fits it".to_string()),
@@ -64,6 +86,41 @@ pub fn normalized(text: &str) -> Result<Value> {
     }
     schema.insert("x-guidance".to_string(), options());
     Ok(Value::Object(schema))
+}
+
+/// The schemas that the schema at `place` applies to a text or to its parts, with their places.
+pub fn parts<'a>(root: &'a Value, schema: &'a Value, place: &str) -> Vec<(String, &'a Value)> {
+    let mut parts = Vec::new();
+    for (key, value) in schema.as_object().into_iter().flatten() {
+        let inside = step(place, key);
+        match (key.as_str(), value) {
+            ("properties" | "patternProperties", Value::Object(schemas)) => {
+                parts.extend(schemas.iter().map(|(name, schema)| (step(&inside, name), schema)));
+            }
+            ("items" | "prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+                parts.extend(schemas.iter().enumerate().map(|(i, schema)| (format!("{inside}/{i}"), schema)));
+            }
+            ("items" | "additionalItems" | "additionalProperties", schema) => parts.push((inside, schema)),
+            ("$ref", _) => parts.extend(pointed_to(root, value).map(|(pointer, target)| (format!("#{pointer}"), target))),
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// The schemas in `root` that have so many alternatives, with their places.
+pub fn parts_with_alternatives<'a>(root: &'a Value, count: usize) -> Vec<(String, &'a Value)> {
+    let mut all = vec![("#".to_string(), root)];
+    let mut known = HashSet::from(["#".to_string()]);
+    let mut next = 0;
+    while next < all.len() {
+        let inner = parts(root, all[next].1, &all[next].0);
+        all.extend(inner.into_iter().filter(|(place, _)| known.insert(place.clone())));
+        next += 1;
+    }
+    let is_wide = |key| move |(_, part): &(String, &Value)| part.get(key).and_then(Value::as_array).map_or(0, Vec::len) >= count;
+    all.retain(|part| is_wide("anyOf")(part) || is_wide("oneOf")(part));
+    all
 }
 
 struct Normalizer<'a> {
@@ -110,6 +167,51 @@ fn number(value: &Value, place: &str, key: &str) -> Result<()> {
         true => Ok(()),
         false => refuse(place, key, value, "0, and numbers of a size from 1e-30 to 2^53 - 1"),
     }
+}
+
+/// A bound beyond the integers that all readers of JSON hold exactly becomes the last one of those: what is written
+/// then is within both.
+fn bound(value: &Value, place: &str, key: &str) -> Result<Value> {
+    let outermost = if key.ends_with("inimum") { -MAX_NUMBER } else { MAX_NUMBER };
+    if value.as_f64().is_some_and(|number| number.abs() > MAX_NUMBER && number.signum() == outermost.signum()) {
+        return Ok(json!(outermost));
+    }
+    number(value, place, key)?;
+    Ok(value.clone())
+}
+
+/// Whether the name and the keyword differ in case, or in one letter that is missing, added, changed, or exchanged with
+/// the next one.
+fn is_misspelt(name: &str, keyword: &str) -> bool {
+    let (name, keyword) = (name.to_lowercase(), keyword.to_lowercase());
+    let (mut left, mut right) = (name.as_bytes(), keyword.as_bytes());
+    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    (left, right) = (&left[common..], &right[common..]);
+    let common = left.iter().rev().zip(right.iter().rev()).take_while(|(a, b)| a == b).count();
+    (left, right) = (&left[..left.len() - common], &right[..right.len() - common]);
+    match (left, right) {
+        ([a, b], [c, d]) => a == d && b == c,
+        _ => left.len() <= 1 && right.len() <= 1,
+    }
+}
+
+/// Whether the name is that of a keyword that says what fits.
+pub fn is_keyword(name: &str) -> bool {
+    SUPPORTED.contains(&name) || UNSUPPORTED.contains(&name)
+}
+
+/// Whether all values fit the schema.
+fn fits_all(schema: &Value) -> bool {
+    match schema {
+        Value::Object(map) => !map.keys().any(|key| is_keyword(key)),
+        other => other == &Value::Bool(true),
+    }
+}
+
+/// Where "$ref" leads to, with its JSON pointer.
+fn pointed_to<'a>(root: &'a Value, reference: &Value) -> Option<(String, &'a Value)> {
+    let pointer = percent_decoded(reference.as_str()?.strip_prefix('#')?);
+    root.pointer(&pointer).map(|target| (pointer, target))
 }
 
 /// A value of const or enum.
@@ -169,15 +271,21 @@ impl<'a> Normalizer<'a> {
                 continue;
             }
             let is_applied = APPLICATORS.contains(&key.as_str());
+            let result = self.keyword(map, key, value, &step(place, key), level)?;
+            let Some(result) = result else { continue };
             if key != "type" {
                 first_is_applied.get_or_insert(is_applied);
             }
-            let result = self.keyword(map, key, value, &step(place, key), level)?;
-            let Some(result) = result else { continue };
             let target = if is_applied { &mut applied } else { &mut simple };
             target.insert(key.clone(), result);
         }
+        if map.get("not").is_some_and(fits_all) {
+            return Ok(Value::Bool(false));
+        }
         self.finish_arrays(map, &mut simple, place)?;
+        self.finish_property_names(map, &mut simple, place)?;
+        finish_patterns(&mut simple);
+        finish_types(map, &mut simple);
         finish_formats(&mut simple, &mut applied);
         finish_ranges(&mut simple, &mut applied);
         check_names_that_repeat(map, place)?;
@@ -262,10 +370,7 @@ impl<'a> Normalizer<'a> {
             "minItems" | "maxItems" | "minProperties" | "maxProperties" | "minLength" | "maxLength" => {
                 json!(count(value, place, key)?)
             }
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => {
-                number(value, place, key)?;
-                value.clone()
-            }
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => bound(value, place, key)?,
             "multipleOf" => {
                 number(value, place, key)?;
                 if value.as_f64().is_none_or(|number| number <= 0.0) {
@@ -277,20 +382,32 @@ impl<'a> Normalizer<'a> {
                 Some(text) => json!(regex_text::for_strings(text).map_err(|error| format!("at {place}: {error}"))?),
                 None => return refuse(place, key, value, "a regular expression"),
             },
-            "format" => {
-                if !value.as_str().is_some_and(|name| FORMATS.contains(&name)) {
-                    return refuse(place, key, value, &FORMATS.join(", "));
-                }
-                value.clone()
-            }
+            "format" => match value.as_str() {
+                Some(name) if FORMATS.contains(&name) => value.clone(),
+                Some(name) if !UNSUPPORTED_FORMATS.contains(&name) => return Ok(None),
+                _ => return refuse(place, key, value, &format!("{}, and names that JSON Schema does not have", FORMATS.join(", "))),
+            },
             "$ref" => {
                 let (pointer, target) = self.target(value, place)?;
                 json!(self.reference(pointer, target))
             }
             "uniqueItems" if value == &Value::Bool(false) => return Ok(None),
+            "not" if value == &Value::Bool(false) || fits_all(value) => return Ok(None),
+            // finish_property_names() reads it.
+            "propertyNames" => return Ok(None),
+            "nullable" => match value {
+                Value::Bool(_) => return Ok(None),
+                _ => return refuse(place, key, value, "true or false"),
+            },
+            _ if UNSUPPORTED.contains(&key) => {
+                return Err(format!("at {place}: the keyword {key} is not supported; accepted: {}", SUPPORTED.join(", ")))
+            }
             _ => {
-                let shown: String = key.chars().take(64).collect();
-                return Err(format!("at {place}: the keyword {shown} is not supported; accepted: {SUPPORTED}"));
+                if let Some(meant) = SUPPORTED.iter().find(|keyword| is_misspelt(key, keyword)) {
+                    let shown: String = key.chars().take(64).collect();
+                    return Err(format!("at {place}: the keyword {shown} is unknown; is {meant} meant?"));
+                }
+                return Ok(None);
             }
         };
         Ok(Some(result))
@@ -341,8 +458,7 @@ impl<'a> Normalizer<'a> {
     fn behind_references(&mut self, mut item: &'a Value, place: &str) -> Result<&'a Value> {
         for _ in 0..MAX_REFERENCES {
             let Some(map) = item.as_object() else { break };
-            let is_annotation = |key: &str| ANNOTATIONS.contains(&key) || key.starts_with("x-");
-            let Some(reference) = map.get("$ref").filter(|_| map.keys().all(|key| key == "$ref" || is_annotation(key)))
+            let Some(reference) = map.get("$ref").filter(|_| map.keys().all(|key| key == "$ref" || !is_keyword(key)))
             else {
                 break;
             };
@@ -366,8 +482,8 @@ impl<'a> Normalizer<'a> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return refuse(place, "$ref", value, accepted);
         }
-        match self.root.pointer(&pointer) {
-            Some(target) => Ok((pointer, target)),
+        match pointed_to(self.root, value) {
+            Some(found) => Ok(found),
             None => Err(format!("at {place}: $ref is {}, and there is nothing", excerpt(value))),
         }
     }
@@ -385,6 +501,42 @@ impl<'a> Normalizer<'a> {
         format!("#/$defs/{name}")
     }
 
+    /// Names that are listed become properties, and those with a pattern the only ones.
+    fn finish_property_names(&mut self, map: &'a Map<String, Value>, simple: &mut Map<String, Value>, place: &str) -> Result<()> {
+        let key = "propertyNames";
+        let Some(given) = map.get(key) else { return Ok(()) };
+        let place = step(place, key);
+        let before = self.copying.len();
+        let names = self.behind_references(given, &place)?;
+        self.copying.truncate(before);
+        let rule = property_names::rule_of(names).map_err(|error| format!("at {place}: {error}"))?;
+        let is_alone = !map.contains_key("properties") && !map.contains_key("patternProperties");
+        match rule {
+            property_names::Rule::All => return Ok(()),
+            _ if !is_alone => {
+                return Err(format!("at {place}: {key} next to properties or patternProperties accepts any text; it is {}", excerpt(given)))
+            }
+            property_names::Rule::Listed(names) => {
+                let value = match (simple.get("additionalProperties"), map.get("additionalProperties")) {
+                    (Some(Value::Object(_)), Some(target)) => {
+                        let pointer = format!("{}/additionalProperties", &place[1..place.len() - key.len() - 1]);
+                        json!({ "$ref": self.reference(pointer, target) })
+                    }
+                    (value, _) => value.cloned().unwrap_or(Value::Bool(true)),
+                };
+                let properties = names.into_iter().map(|name| (name, value.clone())).collect();
+                simple.insert("properties".to_string(), Value::Object(properties));
+            }
+            property_names::Rule::Pattern(pattern) => {
+                let pattern = regex_text::for_strings(&pattern).map_err(|error| format!("at {place}: {error}"))?;
+                let value = simple.get("additionalProperties").cloned().unwrap_or(Value::Bool(true));
+                simple.insert("patternProperties".to_string(), json!({ pattern: value }));
+            }
+        }
+        simple.insert("additionalProperties".to_string(), Value::Bool(false));
+        Ok(())
+    }
+
     /// A list of items is what prefixItems are since 2020.
     fn finish_arrays(&self, map: &Map<String, Value>, simple: &mut Map<String, Value>, place: &str) -> Result<()> {
         if !map.get("items").is_some_and(Value::is_array) {
@@ -399,6 +551,68 @@ impl<'a> Normalizer<'a> {
         }
         Ok(())
     }
+}
+
+/// What OpenAPI 3.0 has for the type null.
+fn finish_types(map: &Map<String, Value>, simple: &mut Map<String, Value>) {
+    if map.get("nullable") != Some(&Value::Bool(true)) {
+        return;
+    }
+    let Some(types) = simple.get_mut("type") else { return };
+    let mut names = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
+    if !names.contains(&json!("null")) {
+        names.push(json!("null"));
+    }
+    *types = Value::Array(names);
+}
+
+/// llguidance would begin a property of which no name is left: patterns that are found in declared names alone become
+/// a part of what those hold, and there are no additional properties where no name is left for them.
+fn finish_patterns(simple: &mut Map<String, Value>) {
+    let Some(Value::Object(patterns)) = simple.get("patternProperties").cloned() else { return };
+    let mut declared = match simple.get("properties") {
+        Some(Value::Object(properties)) => properties.clone(),
+        _ => Map::new(),
+    };
+    let required = simple.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let mut names: Vec<String> = declared.keys().cloned().collect();
+    names.extend(required.filter(|name| !declared.contains_key(*name)).map(str::to_string));
+    if patterns.len().saturating_mul(names.len()) > MAX_NAMES_COMPARED {
+        return;
+    }
+    let mut left = Map::new();
+    for (pattern, schema) in patterns {
+        if !property_names::are_all_among(&pattern, &names) {
+            left.insert(pattern, schema);
+            continue;
+        }
+        for name in property_names::found_in(&pattern, &names) {
+            let both = match declared.get(name) {
+                Some(own) => json!({ "allOf": [own, schema] }),
+                None => schema.clone(),
+            };
+            declared.insert(name.clone(), both);
+        }
+    }
+    if !declared.is_empty() {
+        simple.insert("properties".to_string(), Value::Object(declared));
+    }
+    if property_names::is_none_left(left.keys(), &names) {
+        simple.insert("additionalProperties".to_string(), Value::Bool(false));
+    }
+    match left.is_empty() {
+        true => simple.shift_remove("patternProperties"),
+        false => simple.insert("patternProperties".to_string(), Value::Object(left)),
+    };
+}
+
+/// Whether the only numbers that the types have are integers.
+fn has_integers_alone(types: Option<&Value>) -> bool {
+    let has = |name: &str| match types {
+        Some(Value::Array(names)) => names.iter().any(|one| one == name),
+        types => types.is_some_and(|one| one == name),
+    };
+    has("integer") && !has("number")
 }
 
 fn add_to_all(applied: &mut Map<String, Value>, schema: Value) {
@@ -424,7 +638,7 @@ fn away_from_zero(number: f64) -> f64 {
 /// The ranges that llguidance makes of bounds lack some decimals and have a bound that they exclude. Here they are
 /// written so that they are right.
 fn finish_ranges(simple: &mut Map<String, Value>, applied: &mut Map<String, Value>) {
-    if simple.get("type").and_then(Value::as_str) == Some("integer") {
+    if has_integers_alone(simple.get("type")) {
         return;
     }
     let bound = |key: &str| simple.get(key).and_then(Value::as_f64);

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::json_schema;
 
-/// The grammar with each schema of a %json replaced.
-pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
-    let mut result = String::with_capacity(text.len());
+/// The grammar with each schema of a %json replaced, and those schemas as they were.
+pub fn with_normalized_schemas(text: &str) -> Result<(String, Vec<Value>), String> {
+    let (mut result, mut schemas) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
         let length = match next {
@@ -23,8 +23,10 @@ pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
                     _ => 0,
                 };
                 if keyword == "%json" && length > 0 {
-                    let schema = json_schema::normalized(&after[..length])
-                        .map_err(|error| format!("the JSON schema of a %json: {error}"))?;
+                    let within = |error| format!("the JSON schema of a %json: {error}");
+                    let given = json_schema::parsed(&after[..length]).map_err(within)?;
+                    let schema = json_schema::normalized(&given).map_err(within)?;
+                    schemas.push(given);
                     // Errors further down name their line; a line's end after the schema would end the rule.
                     result.push('{');
                     result.extend(after[..length].chars().filter(|c| *c == '\n'));
@@ -45,7 +47,7 @@ pub fn with_normalized_schemas(text: &str) -> Result<String, String> {
         result.push_str(&rest[..length]);
         rest = &rest[length..];
     }
-    Ok(result)
+    Ok((result, schemas))
 }
 
 /// Attributes of a rule that say how tokens are chosen, or hide what was generated.

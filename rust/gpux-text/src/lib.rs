@@ -1,10 +1,14 @@
 //! The functions of gpux_text.h, where they are documented.
 
+mod changes;
 mod constraint;
 mod cut;
+mod dead_ends;
 mod json_schema;
 mod lark_text;
+mod property_names;
 mod regex_text;
+mod step_limit;
 mod template;
 mod vocabulary;
 
@@ -315,14 +319,18 @@ fn own_text(text: String, out: &mut GpuxOwnedText) {
 /// As gpux_text.h says.
 #[no_mangle]
 pub unsafe extern "C" fn gpux_tokenizer_open(
-    json: *const c_char,
-    size: usize,
+    json: GpuxText,
+    changes: GpuxText,
     tokenizer: *mut *mut GpuxTokenizer,
 ) -> *mut c_char {
     guarded(|| {
         *tokenizer = ptr::null_mut();
-        let json = bytes(GpuxText { data: json, size });
-        let opened = GpuxTokenizer { tokenizer: Tokenizer::from_bytes(json)?, can_cut: cut::can_cut(json) };
+        let (json, changes) = (bytes(json), bytes(changes));
+        let mut opened = GpuxTokenizer { tokenizer: Tokenizer::from_bytes(json)?, can_cut: cut::can_cut(json) };
+        if !changes.is_empty() {
+            let can_cut = changes::apply(&mut opened.tokenizer, &serde_json::from_slice(changes)?)?;
+            opened.can_cut = opened.can_cut && can_cut;
+        }
         *tokenizer = Box::into_raw(Box::new(opened));
         Ok(())
     })

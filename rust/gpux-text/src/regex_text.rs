@@ -18,6 +18,12 @@ pub fn is_unwritten(character: char) -> bool {
     UNWRITTEN.iter().any(|(first, last)| (first..=last).contains(&&character))
 }
 
+/// A regular expression for all texts that a constraint writes in a string.
+pub fn written_text() -> String {
+    let class: String = UNWRITTEN.iter().map(|(first, last)| format!("\\x{:02x}-\\x{:02x}", *first as u32, *last as u32)).collect();
+    format!("[^{class}]*")
+}
+
 /// The same for the strings of JSON schemas, where \d and \w are ASCII, as in JavaScript.
 pub fn for_strings(text: &str) -> Result<String, String> {
     parse(text)?;
@@ -36,6 +42,7 @@ fn without_control_characters(hir: &Hir) -> Hir {
             class.difference(&ClassUnicode::new(UNWRITTEN.map(|(first, last)| ClassUnicodeRange::new(first, last))));
             Hir::class(Class::Unicode(class))
         }
+        HirKind::Literal(text) if String::from_utf8_lossy(&text.0).chars().any(is_unwritten) => Hir::fail(),
         HirKind::Repetition(part) => {
             Hir::repetition(Repetition { sub: Box::new(without_control_characters(&part.sub)), ..part.clone() })
         }

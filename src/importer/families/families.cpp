@@ -30,7 +30,7 @@ constexpr std::array table{
     Family{"modernbert", describe_modernbert},
     Family{"nomic_bert", describe_nomic_bert, true},
     Family{"new", describe_gte, true},
-    Family{"gte", describe_gte},
+    Family{"gte", describe_gte, true},
     Family{"jina_embeddings_v3", describe_jina_v3},
     Family{"t5", describe_t5},
     Family{"mt5", describe_mt5},

@@ -318,6 +318,22 @@ bool is_gguf_file(const fs::path& file) {
   return stream.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == magic;
 }
 
+Metadata read_first_metadata(std::string_view first_bytes) {
+  if (!first_bytes.starts_with(magic)) throw broken("it is no GGUF file");
+  Reader reader(first_bytes);
+  const Header header = read_header(reader);
+  Metadata metadata;
+  try {
+    for (std::uint64_t i = 0; i < header.keys; ++i) {
+      const std::string_view key = reader.text(max_key_bytes, "a key");
+      metadata.add(key, read_value(reader));
+    }
+  } catch (const Error&) {
+    return metadata;  // the bytes end, or the whole file is refused for the same
+  }
+  return metadata;
+}
+
 std::int64_t StoredTensor::rows() const noexcept {
   std::int64_t count = 1;
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) count *= shape[i];

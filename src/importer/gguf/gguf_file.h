@@ -19,6 +19,10 @@ namespace gpux::importer::gguf {
 /// Whether the file begins as a GGUF file does, whatever its name is. False where it cannot be read.
 [[nodiscard]] bool is_gguf_file(const std::filesystem::path& file);
 
+/// The metadata that the first bytes of a GGUF file hold; what they do not hold all of is missing. Error invalid_model:
+/// they are of no such file, or of a version that is not read.
+[[nodiscard]] Metadata read_first_metadata(std::string_view first_bytes);
+
 /// A tensor of a file. The sizes are in the order of ONNX and of transformers: the last one is contiguous.
 struct StoredTensor {
   TensorType type{};

@@ -154,6 +154,11 @@ ImportedEncoder import(const GgufFile& file, const fs::path& target, std::int64_
 
 }  // namespace
 
+void require_importable_gguf(std::string_view first_bytes) {
+  const gguf::Metadata metadata = gguf::read_first_metadata(first_bytes);
+  if (metadata.has("general.architecture")) (void)gguf::family_of(metadata);
+}
+
 ImportedEncoder import_gguf(const fs::path& path, const fs::path& target, std::int64_t context_length) {
   const GgufFile file(path);
   try {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "importer/import_encoder.h"
 
@@ -14,5 +15,9 @@ namespace gpux::importer {
 /// not supported, by name), usage (of the context).
 ImportedEncoder import_gguf(const std::filesystem::path& file, const std::filesystem::path& target,
                             std::int64_t context_length = 0);
+
+/// Refuses what import_gguf() refuses and the first bytes of the file show: another format, and a family that is not
+/// supported. Error invalid_model.
+void require_importable_gguf(std::string_view first_bytes);
 
 }  // namespace gpux::importer

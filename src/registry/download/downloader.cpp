@@ -10,6 +10,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,8 +24,8 @@ namespace fs = std::filesystem;
 
 /// A file under way.
 struct Fetched {
-  Fetched(const DownloadItem& the_item, const fs::path& folder)
-      : item(the_item), file(folder, the_item.key, the_item.bytes, the_item.etag) {}
+  Fetched(const DownloadItem& the_item, const fs::path& folder, const std::function<void()>& while_waiting)
+      : item(the_item), file(folder, the_item.key, the_item.bytes, the_item.etag, while_waiting) {}
 
   const DownloadItem& item;
   PartialFile file;
@@ -63,9 +64,15 @@ class Downloads {
   void open(const fs::path& folder, std::span<const DownloadItem> items) {
     std::map<std::string, const DownloadItem*> by_key;
     for (const DownloadItem& item : items) by_key.emplace(item.key, &item);
+    bool has_waited = false;
     for (const auto& [key, item] : by_key) {
       client_.options().cancellation.check();
-      fetched_.emplace(key, std::make_unique<Fetched>(*item, folder));
+      const auto while_waiting = [&, name = item->name] {
+        client_.options().cancellation.check();
+        if (std::exchange(has_waited, true) || !options_.on_note) return;
+        options_.on_note(fmt::format("another pull downloads {}; waiting for it", in_quotes(name)));
+      };
+      fetched_.emplace(key, std::make_unique<Fetched>(*item, folder, while_waiting));
     }
   }
 
@@ -143,11 +150,11 @@ class Downloads {
     const DownloadItem& item = fetched.item;
     const bool is_whole = !item.bytes || !item.has_ranges || (span.first == 0 && span.end == *item.bytes);
     std::uint64_t at = span.first;
-    unsigned failures = 0;
+    // Without ranges each attempt begins at the first byte: what came before is no progress.
+    ResumedAttempts attempts(at, 1);
     // Each time that bytes have come, a cut is forgiven, but not for ever.
     for (unsigned cuts = 0;; ++cuts) {
       constexpr unsigned max_cuts = 200;
-      const std::uint64_t before = at;
       try {
         fetch_once(fetched, span, at, is_whole && at == 0);
         if (item.bytes && at != span.end) {
@@ -157,9 +164,8 @@ class Downloads {
         }
         return;
       } catch (const TransferError& error) {
-        failures = at > before ? 1 : failures + 1;
-        const auto delay =
-            retry_delay(options_.retry, {.number = failures, .status = 0, .is_transient = error.is_transient()}, 0);
+        const auto delay = retry_delay(
+            options_.retry, {.number = attempts.failed_at(at), .status = 0, .is_transient = error.is_transient()}, 0);
         if (!delay || cuts == max_cuts) throw;
         if (!item.bytes || !item.has_ranges) {
           take_back(fetched, at);
@@ -207,10 +213,16 @@ class Downloads {
   }
 
   static void check_answer(const DownloadItem& item, const Response& response, std::uint64_t at, bool is_whole) {
-    const std::string etag(strip_etag(response.headers.find("etag")));
-    if (!item.etag.empty() && !etag.empty() && etag != item.etag) {
+    const std::string tag = response.headers.find("etag");
+    if (!item.etag.empty() && !tag.empty() && strip_etag(tag) != item.etag) {
       throw Error(ErrorCode::network,
                   fmt::format("{} has changed on the server while it was downloaded", in_quotes(item.name)));
+    }
+    if (!item.etag.empty() && !is_whole && !is_strong_etag(tag)) {
+      throw Error(ErrorCode::network,
+                  fmt::format("{} cannot be downloaded in parts: the server gives the part from byte {} on without the "
+                              "ETag of the whole",
+                              in_quotes(item.name), at));
     }
     std::optional<std::uint64_t> bytes = parse_decimal(response.headers.find("content-length"));
     if (!is_whole) {
@@ -247,10 +259,9 @@ class Downloads {
 
   void pause(std::chrono::milliseconds delay) const {
     constexpr std::chrono::milliseconds step{50};
-    for (auto waited = std::chrono::milliseconds(0); waited < delay; waited += step) {
+    for (; delay.count() > 0; delay -= std::min(step, delay)) {
       if (is_stopped_) throw Stopped{};
-      client_.options().cancellation.check();
-      std::this_thread::sleep_for(std::min(step, delay - waited));
+      wait_for(std::min(step, delay), client_.options().cancellation);
     }
   }
 

@@ -22,8 +22,9 @@ struct DownloadItem {
   /// Of letters, digits, '.', '_' and '-'.
   std::string key;
   std::optional<std::uint64_t> bytes;  ///< empty: unknown
-  std::string etag;                    ///< that answers must have, where they have one and it is not empty
-  bool has_ranges = true;              ///< the server gives parts of the file; false: it is downloaded in one go
+  /// A strong ETag without quotes, that answers must have; empty: any. An answer with the whole file may have none.
+  std::string etag;
+  bool has_ranges = true;  ///< the server gives parts of the file; false: it is downloaded in one go
   /// What is wrong with the complete file, "its SHA-256 is …"; empty: nothing. May be null: no check.
   std::function<std::string(const std::filesystem::path&)> problem_of;
   /// The error that an answer without success means. Null: a network error that names the status.
@@ -45,6 +46,8 @@ struct DownloadOptions {
   RetryPolicy retry = {};
   /// One call at a time, from any thread, some times per second and at the end. May be null.
   std::function<void(const DownloadProgress&)> on_progress;
+  /// One line for the user: that another process downloads the same, which is waited for. May be null.
+  std::function<void(const std::string&)> on_note;
 };
 
 struct DownloadResult {

@@ -28,11 +28,11 @@ std::optional<DownloadRecord> read_record(const fs::path& path) {
 }  // namespace
 
 PartialFile::PartialFile(const fs::path& folder, const std::string& key, std::optional<std::uint64_t> bytes,
-                         std::string etag)
+                         std::string etag, const std::function<void()>& while_waiting)
     : complete_(folder / key),
       part_(folder / (key + ".part")),
       record_path_(folder / (key + ".ranges")),
-      lock_(folder / (key + ".lock"), FileLock::Mode::exclusive),
+      lock_(FileLock::exclusive(folder / (key + ".lock"), while_waiting)),
       is_resumable_(bytes.has_value()),
       saved_(std::chrono::steady_clock::now()) {
   std::error_code error;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,13 +17,13 @@ namespace gpux::registry {
 
 /// A file that is downloaded in pieces: FOLDER/KEY when it is complete; until then KEY.part, with KEY.ranges, the
 /// record of the bytes that it has. The next one with the same key resumes it, also after a kill or a loss of power.
-/// One process at a time: others wait.
+/// One process at a time: others wait, and call `while_waiting` meanwhile, as FileLock::exclusive() does.
 class PartialFile {
  public:
   /// `bytes`: of the whole; empty: unknown, then nothing is resumed. `etag` must match the record's; empty: any.
   /// Errors storage, permission.
   PartialFile(const std::filesystem::path& folder, const std::string& key, std::optional<std::uint64_t> bytes,
-              std::string etag);
+              std::string etag, const std::function<void()>& while_waiting);
 
   [[nodiscard]] const std::filesystem::path& complete_path() const noexcept { return complete_; }
 

@@ -2,7 +2,6 @@
 
 #include <mutex>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,31 +12,15 @@
 namespace gpux::registry {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Where a repetition may do the work twice, only after an answer that says it was not done.
-bool may_repeat(Method method, int status) {
-  const bool is_idempotent = method != Method::post && method != Method::patch;
-  return is_idempotent || status == 429 || status == 503;
+bool may_repeat(const Request& request, int status) {
+  const bool is_idempotent = request.method != Method::post && request.method != Method::patch;
+  return is_idempotent || request.is_repeatable || status == 429 || status == 503;
 }
 
 double random_share() {
   thread_local std::minstd_rand generator{std::random_device{}()};
   return std::uniform_real_distribution<double>(0, 1)(generator);
-}
-
-Url redirected_to(const Url& from, const std::string& location) {
-  Url to;
-  try {
-    to = resolve_url(from, location);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::network, fmt::format("{} redirects: {}", from.authority(), error.message()));
-  }
-  if (from.scheme == "https" && to.scheme == "http") {
-    throw Error(ErrorCode::network, fmt::format("{} redirects to {} without encryption, which is refused",
-                                                from.authority(), to.authority()));
-  }
-  return to;
 }
 
 }  // namespace
@@ -98,7 +81,11 @@ struct Client::State {
                     fmt::format("{} redirects more than {} times", first.authority(), request.max_redirects));
       }
       redirects.emplace_back(response.url, std::move(response.headers));
-      url = redirected_to(url, location);
+      url = led_to(url, location);
+      if (request.has_secret_body && !has_same_origin(first, url)) {
+        throw Error(ErrorCode::network, fmt::format("{} redirects to {}, where credentials are not sent",
+                                                    first.authority(), url.authority()));
+      }
       const bool becomes_get = response.status == 303 || (method == Method::post && response.status < 303);
       if (!becomes_get || method == Method::head) continue;
       without_body = request;
@@ -108,23 +95,13 @@ struct Client::State {
     }
   }
 
-  void wait(std::chrono::milliseconds delay) const {
-    constexpr std::chrono::milliseconds step{50};
-    const Clock::time_point end = Clock::now() + delay;
-    while (Clock::now() < end) {
-      options.cancellation.check();
-      std::this_thread::sleep_for(std::min<Clock::duration>(step, end - Clock::now()));
-    }
-    options.cancellation.check();
-  }
-
   // Whether the request is to be sent again; waits before it is.
   bool waits_for_another(const Request& request, const Attempt& attempt, const std::string& reason) const {
-    if (!may_repeat(request.method, attempt.status)) return false;
+    if (!may_repeat(request, attempt.status)) return false;
     const auto delay = retry_delay(request.retry, attempt, random_share());
     if (!delay) return false;
     if (options.on_retry) options.on_retry(reason, *delay);
-    wait(*delay);
+    wait_for(*delay, options.cancellation);
     return true;
   }
 

@@ -60,6 +60,8 @@ struct Request {
   std::variant<std::monostate, std::string, FileRange> body = {};
   std::optional<ByteRange> range = {};
   unsigned max_redirects = 10;  ///< 0: a redirect is the answer
+  /// The body is a secret: a redirect to another scheme, host or port is an error.
+  bool has_secret_body = false;
   /// The longest body that Response::body takes; a longer one is an error, or is cut where the answer is no success.
   std::uint64_t limit_body_bytes = std::uint64_t{16} << 20;
 
@@ -73,9 +75,11 @@ struct Request {
   /// On a connection of its own: if a kept connection dies before the answer, libcurl repeats the request by itself.
   bool needs_new_connection = false;
 
-  /// Attempts: repeated are GET, HEAD, PUT and DELETE, other methods only after 429 and 503; never when on_body was
-  /// given bytes.
+  /// Attempts: repeated are GET, HEAD, PUT and DELETE, other methods only after 429 and 503, unless they are
+  /// repeatable; never when on_body was given bytes.
   RetryPolicy retry = {};
+  /// A POST or PATCH that does no harm twice.
+  bool is_repeatable = false;
 };
 
 /// How a server proves who it is, and the client.
@@ -86,7 +90,9 @@ struct TlsFiles {
 
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{15'000};
-  std::chrono::seconds stall_timeout{60};  ///< a transfer ends that moves no byte for so long
+  std::chrono::seconds stall_timeout{60};  ///< a transfer ends that is slower than the least speed for so long
+  std::uint64_t least_bytes_per_second = 512;
+  std::chrono::seconds document_timeout{300};  ///< a request ends that is not answered whole, to Response::body
   /// Trusted authorities, a PEM file or a folder. Empty: CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_FILE,
   /// SSL_CERT_DIR, in this order; without them the system's.
   std::filesystem::path ca_file;
@@ -112,8 +118,8 @@ class TransferError : public Error {
 };
 
 /// HTTP over libcurl, which is opened by the first request. Any number of threads may use one client at a time;
-/// connections are kept and reused. Proxies are those of http_proxy, https_proxy, all_proxy and no_proxy.
-/// A redirect from https to http is refused.
+/// connections are kept and reused. Proxies are those of http_proxy, https_proxy, all_proxy and no_proxy; addresses of
+/// this machine are asked without one. A redirect from https to http is refused.
 class Client {
  public:
   explicit Client(ClientOptions options = {});

@@ -117,6 +117,10 @@ std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, st
   return std::max(*date - now, std::chrono::seconds(0));
 }
 
+bool is_strong_etag(std::string_view value) noexcept {
+  return !value.empty() && !value.starts_with("W/");
+}
+
 std::string_view strip_etag(std::string_view value) noexcept {
   if (value.starts_with("W/")) value.remove_prefix(2);
   if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"')) value = value.substr(1, value.size() - 2);

@@ -57,6 +57,9 @@ std::optional<std::uint64_t> parse_decimal(std::string_view text);
 /// Empty where it is malformed.
 std::optional<std::chrono::seconds> parse_retry_after(std::string_view value, std::chrono::sys_seconds now);
 
+/// Whether the ETag says that the content is the same byte by byte: one with "W/" says that it means the same.
+bool is_strong_etag(std::string_view value) noexcept;
+
 /// The ETag without "W/" and quotes.
 std::string_view strip_etag(std::string_view value) noexcept;
 

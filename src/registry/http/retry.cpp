@@ -1,6 +1,7 @@
 #include "registry/http/retry.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace gpux::registry {
 
@@ -36,6 +37,24 @@ std::optional<std::chrono::milliseconds> retry_delay(const RetryPolicy& policy, 
   const auto factor = std::int64_t{1} << std::min(attempt.number - 1, max_doublings);
   const Milliseconds delay = std::min(policy.first_delay * factor, policy.max_delay);
   return delay - Milliseconds(static_cast<std::int64_t>(static_cast<double>(delay.count()) / 2 * spread));
+}
+
+unsigned ResumedAttempts::failed_at(std::uint64_t bytes) noexcept {
+  const bool is_forgiven = bytes >= furthest_ + least_progress_;
+  failures_ = is_forgiven ? 1 : failures_ + 1;
+  if (is_forgiven) furthest_ = bytes;
+  return failures_;
+}
+
+void wait_for(std::chrono::milliseconds delay, const Cancellation& cancellation) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds step{50};
+  const Clock::time_point end = Clock::now() + delay;
+  cancellation.check();
+  for (Clock::time_point now = Clock::now(); now < end; now = Clock::now()) {
+    std::this_thread::sleep_for(std::min<Clock::duration>(step, end - now));
+    cancellation.check();
+  }
 }
 
 }  // namespace gpux::registry

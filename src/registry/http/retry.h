@@ -1,7 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+
+#include "base/cancellation.h"
 
 namespace gpux::registry {
 
@@ -29,5 +32,24 @@ bool is_transient_status(int status) noexcept;
 /// max_delay, and `spread`, from 0 to 1, takes up to half of it off, so that clients do not return at the same moment.
 /// A server's Retry-After is obeyed. Pure.
 std::optional<std::chrono::milliseconds> retry_delay(const RetryPolicy& policy, const Attempt& attempt, double spread);
+
+/// Counts the attempts of a transfer that continues where the one before ended. A value.
+class ResumedAttempts {
+ public:
+  /// `begin`: the bytes that were there before; `least_progress`: of an attempt that is forgiven.
+  explicit ResumedAttempts(std::uint64_t begin, std::uint64_t least_progress = std::uint64_t{64} << 10)
+      : furthest_(begin), least_progress_(least_progress) {}
+
+  /// An attempt ended with so many bytes there. Its number for a RetryPolicy: one more than that of the attempt before,
+  /// or 1 where so much more is there than ever before.
+  unsigned failed_at(std::uint64_t bytes) noexcept;
+
+ private:
+  std::uint64_t furthest_, least_progress_;
+  unsigned failures_ = 0;
+};
+
+/// Waits for so long. Errors of Cancellation::check(), some hundredths of a second late at most.
+void wait_for(std::chrono::milliseconds delay, const Cancellation& cancellation);
 
 }  // namespace gpux::registry

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -20,11 +21,6 @@ namespace gpux::registry {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// As people read it: the query may hold a signature that gives access.
-std::string shown(const Url& url) {
-  return fmt::format("{}://{}{}", url.scheme, url.authority(), url.path());
-}
 
 struct HeaderList {
   HeaderList() = default;
@@ -108,7 +104,7 @@ struct Transfer {
   HeaderBlock block;
   UniqueFd file;
   std::uint64_t sent = 0;
-  bool is_answered = false, is_cut = false;
+  bool has_status = false, is_answered = false, is_cut = false;
   std::exception_ptr failure;
 };
 
@@ -126,6 +122,7 @@ std::size_t guarded(Transfer& transfer, std::size_t failure_result, const Work& 
 std::size_t on_header(char* bytes, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
   return guarded(transfer, 0, [&] {
+    transfer.has_status = true;
     transfer.block.add_line({bytes, size * count});
     return size * count;
   });
@@ -201,11 +198,6 @@ TrustedAuthorities trusted_of(const ClientOptions& options, const TlsFiles& of_h
   return {.file = {}, .folder = environment_variable("SSL_CERT_DIR")};
 }
 
-bool is_insecure(const ClientOptions& options, const Url& url) {
-  return options.insecure_hosts.contains(url.host) ||
-         options.insecure_hosts.contains(fmt::format("{}:{}", url.host, url.port));
-}
-
 }  // namespace
 
 struct Connection::Handles {
@@ -232,7 +224,7 @@ struct Connection::Handles {
 
   void set_security(const Url& url, const ClientOptions& options) const {
     if (url.scheme != "https") return;
-    if (is_insecure(options, url)) {
+    if (names_host(options.insecure_hosts, url)) {
       set(CURLOPT_SSL_VERIFYPEER, 0L);
       set(CURLOPT_SSL_VERIFYHOST, 0L);
     }
@@ -248,7 +240,12 @@ struct Connection::Handles {
   // libcurl reads the variables of proxies in both spellings, except HTTP_PROXY: for a CGI program, that is a header of
   // the client. Such a program has REQUEST_METHOD.
   void set_proxy(const Url& url) const {
-    if (url.scheme != "http" || is_loopback(url)) return;
+    if (is_loopback(url.host)) {
+      // A proxy would ask its own machine, and read what is sent without encryption because nobody can listen here.
+      set(CURLOPT_NOPROXY, "*");
+      return;
+    }
+    if (url.scheme != "http") return;
     if (!environment_variable("http_proxy").empty() || !environment_variable("REQUEST_METHOD").empty()) return;
     const std::string proxy = environment_variable("HTTP_PROXY");
     if (!proxy.empty()) set(CURLOPT_PROXY, proxy.c_str());
@@ -321,8 +318,11 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set(CURLOPT_BUFFERSIZE, buffer_bytes);
   handles.set(CURLOPT_ERRORBUFFER, reason.data());
   handles.set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
-  handles.set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+  handles.set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.least_bytes_per_second));
   handles.set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
+  const bool is_document = !request.on_body && !std::holds_alternative<FileRange>(request.body);
+  if (is_document)
+    handles.set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::chrono::milliseconds(options.document_timeout).count()));
   const std::string agent = fmt::format("gpux/{}", version());
   handles.set(CURLOPT_USERAGENT, agent.c_str());
   handles.set(CURLOPT_HEADERFUNCTION, on_header);
@@ -360,18 +360,24 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     ~Added() { handles.curl.multi_remove_handle(handles.multi, handles.easy); }
   } const added{handles};
 
+  const auto start = std::chrono::steady_clock::now();
   const CURLcode code = handles.run(options.cancellation);
   if (transfer.failure) std::rethrow_exception(transfer.failure);
   const bool is_failure_body_cut = transfer.is_cut && !transfer.response.is_success();
   if (transfer.is_cut && transfer.response.is_success()) {
     throw Error(ErrorCode::network,
-                fmt::format("{} answers with more than {} bytes", shown(url), request.limit_body_bytes));
+                fmt::format("{} answers with more than {} bytes", without_query(url), request.limit_body_bytes));
   }
   if (code != CURLE_OK && !is_failure_body_cut) {
-    const std::string why = reason[0] != '\0' ? reason.data() : curl.easy_strerror(code);
-    throw TransferError(ErrorCode::network,
-                        fmt::format("{} {} failed: {}{}", to_string(method), shown(url), why, remedy_for(code, url)),
-                        is_transient(code));
+    const bool is_out_of_time = is_document && std::chrono::steady_clock::now() - start >= options.document_timeout;
+    const std::string_view said = reason[0] != '\0' ? reason.data() : curl.easy_strerror(code);
+    // So libcurl calls a line of the header that does not end, before 8.6.
+    const bool is_too_long = code == CURLE_OUT_OF_MEMORY && transfer.has_status && !transfer.is_answered;
+    const std::string_view why = is_too_long ? "the header of the answer is too long" : said;
+    throw TransferError(
+        ErrorCode::network,
+        fmt::format("{} {} failed: {}{}", to_string(method), without_query(url), why, remedy_for(code, url)),
+        is_transient(code) && !is_out_of_time);
   }
   transfer.begin_answer();
   transfer.response.url = address;

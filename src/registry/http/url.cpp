@@ -21,9 +21,11 @@ unsigned port_of_scheme(std::string_view scheme) {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view reason) {
   constexpr std::size_t limit_quoted = 200;
+  // A query may hold a signature.
+  text = text.substr(0, std::min(limit_quoted, text.find('?')));
   throw Error(ErrorCode::usage, fmt::format("cannot use the address {}: {}; http://HOST/PATH and https://HOST/PATH are "
                                             "accepted",
-                                            in_quotes(text.substr(0, limit_quoted)), reason));
+                                            in_quotes(text), reason));
 }
 
 bool is_host_character(char c) {
@@ -130,15 +132,37 @@ Url resolve_url(const Url& base, std::string_view location) {
   return parse_url(origin + resolved);
 }
 
+Url led_to(const Url& base, std::string_view location) {
+  Url url;
+  try {
+    url = resolve_url(base, location);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::network, fmt::format("{} leads elsewhere: {}", base.authority(), error.message()));
+  }
+  if (base.scheme == "https" && url.scheme == "http") {
+    throw Error(ErrorCode::network,
+                fmt::format("{} leads to {} without encryption, which is refused", base.authority(), url.authority()));
+  }
+  return url;
+}
+
+std::string without_query(const Url& url) {
+  const std::string path = url.path();
+  return fmt::format("{}://{}{}{}", url.scheme, url.authority(), path, path == url.target ? "" : "?…");
+}
+
 bool has_same_origin(const Url& a, const Url& b) noexcept {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
 }
 
-bool is_loopback(const Url& url) noexcept {
-  if (url.host == "localhost" || url.host == "[::1]") return true;
-  if (!url.host.starts_with("127.")) return false;
-  return url.host.find_first_not_of("0123456789.") == std::string::npos &&
-         std::count(url.host.begin(), url.host.end(), '.') == 3;
+bool is_loopback(std::string_view host) noexcept {
+  if (host == "localhost" || host.ends_with(".localhost") || host == "[::1]") return true;
+  return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos &&
+         std::count(host.begin(), host.end(), '.') == 3;
+}
+
+bool names_host(const std::set<std::string>& hosts, const Url& url) {
+  return hosts.contains(url.host) || hosts.contains(fmt::format("{}:{}", url.host, url.port));
 }
 
 std::string percent_encoded(std::string_view text, bool keep_slashes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -27,11 +28,21 @@ Url parse_url(std::string_view text);
 /// The URL that a Location header means on an answer of `base`: absolute, or relative to it. Errors as parse_url().
 Url resolve_url(const Url& base, std::string_view location);
 
+/// The URL that an answer of `base` leads to: resolve_url(). Error network where it is none, or would lead from https
+/// to http: what is sent there is not read by others on its way.
+Url led_to(const Url& base, std::string_view location);
+
+/// The URL as people and manifests may see it: of a query, which may hold a signature that gives access, "?…" is left.
+std::string without_query(const Url& url);
+
 /// Whether both have the same scheme, host and port: a secret for one may be sent to the other.
 bool has_same_origin(const Url& a, const Url& b) noexcept;
 
-/// Whether the host is this machine: localhost, 127.0.0.0/8, [::1].
-bool is_loopback(const Url& url) noexcept;
+/// Whether the host, without a port, is this machine: localhost, NAME.localhost, 127.0.0.0/8, [::1].
+bool is_loopback(std::string_view host) noexcept;
+
+/// Whether one of these, "HOST" or "HOST:PORT", is the host of the URL.
+bool names_host(const std::set<std::string>& hosts, const Url& url);
 
 /// The text as one part of a path or a query: what is no letter, digit, '-', '.', '_' or '~' becomes "%2F". With
 /// `keep_slashes`, '/' stays.

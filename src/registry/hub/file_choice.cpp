@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,6 +13,10 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "importer/exported_files.h"
+#include "importer/json_settings.h"
+#include "importer/module_list.h"
+#include "importer/safetensors.h"
+#include "registry/hub/hub_reference.h"
 
 namespace gpux::registry {
 namespace {
@@ -23,18 +30,14 @@ std::string_view base_of(std::string_view name) {
   return name.substr(name.rfind('/') + 1);
 }
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+constexpr std::string_view whole_weights = "model.safetensors", weight_index = "model.safetensors.index.json";
+
+std::string in_folder(std::string_view folder, std::string_view base) {
+  return folder.empty() ? std::string(base) : fmt::format("{}/{}", folder, base);
 }
 
-/// "1_Pooling": a folder of a module of sentence-transformers.
-bool is_module_folder(std::string_view folder) {
-  return is_digits(folder.substr(0, folder.find('_'))) && folder.find('_') != std::string_view::npos &&
-         folder.find('/') == std::string_view::npos;
-}
-
-bool is_model_folder(std::string_view folder) {
-  return folder.empty() || is_module_folder(folder);
+bool is_model_folder(std::string_view folder, const RepositoryLayout& layout) {
+  return folder.empty() || layout.module_folders.contains(folder);
 }
 
 bool is_onnx_file(std::string_view name) {
@@ -51,20 +54,10 @@ bool is_external_data_of(std::string_view name, std::string_view onnx_file) {
          base == std::string(stem) + ".bin";
 }
 
-/// "model-00001-of-00002.safetensors"
-bool is_shard(std::string_view base) {
-  constexpr std::string_view prefix = "model-", middle = "-of-", suffix = ".safetensors";
-  if (!base.starts_with(prefix) || !base.ends_with(suffix)) return false;
-  const std::string_view numbers = base.substr(prefix.size(), base.size() - prefix.size() - suffix.size());
-  const std::size_t at = numbers.find(middle);
-  return at != std::string_view::npos && is_digits(numbers.substr(0, at)) &&
-         is_digits(numbers.substr(at + middle.size()));
-}
-
-bool is_safetensors(std::string_view name) {
+/// Whole, or an index of parts; which of both counts where a folder has them is not looked at.
+bool is_weight_file(std::string_view name) {
   const std::string_view base = base_of(name);
-  return is_model_folder(folder_of(name)) &&
-         (base == "model.safetensors" || base == "model.safetensors.index.json" || is_shard(base));
+  return base == whole_weights || base == weight_index;
 }
 
 /// Heads of BGE-M3, beside its encoder.
@@ -91,10 +84,10 @@ bool is_foreign_json(std::string_view base) {
          base == "openvino_config.json";
 }
 
-bool is_settings_file(std::string_view name) {
+bool is_settings_file(std::string_view name, const RepositoryLayout& layout) {
   const std::string_view folder = folder_of(name), base = base_of(name);
   if (folder == "additional_chat_templates") return base.ends_with(".jinja");
-  if (!is_model_folder(folder)) return false;
+  if (!is_model_folder(folder, layout)) return false;
   if (base.ends_with(".json")) return !is_foreign_json(base);
   if (base.ends_with(".txt")) return base.starts_with("vocab") || base == "merges.txt";
   return base.ends_with(".model") || base.ends_with(".jinja") || base == "artifact.metadata";
@@ -107,7 +100,80 @@ bool is_pickled(std::string_view name) {
          std::ranges::any_of(ends, [&](std::string_view end) { return base.ends_with(end); });
 }
 
-std::vector<std::string> matching(std::span<const std::string> names, bool (*matches)(std::string_view)) {
+bool is_gguf(std::string_view name) {
+  return name.ends_with(".gguf");
+}
+
+std::string upper(std::string_view text) {
+  std::string changed(text);
+  std::ranges::transform(changed, changed.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return changed;
+}
+
+/// A GGUF file's name, taken apart: "x/model-00001-of-00002.gguf" is part 1 of 2 of "x/model".
+struct GgufName {
+  std::string_view model;  ///< without the part and ".gguf"
+  std::size_t part = 1, parts = 1;
+};
+
+std::size_t number_in(std::string_view digits) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
+}
+
+GgufName gguf_name_of(std::string_view name) {
+  GgufName found{.model = name.substr(0, name.size() - std::string_view(".gguf").size())};
+  constexpr std::string_view middle = "-of-";
+  constexpr std::size_t digits = 5, length = 1 + 2 * digits + middle.size();
+  if (found.model.size() <= length) return found;
+  const std::string_view end = found.model.substr(found.model.size() - length);
+  const std::size_t part = number_in(end.substr(1, digits)), parts = number_in(end.substr(length - digits));
+  if (end.front() != '-' || end.substr(1 + digits, middle.size()) != middle || part == 0 || part > parts) return found;
+  return {.model = found.model.substr(0, found.model.size() - length), .part = part, .parts = parts};
+}
+
+// The first part stands for a model in parts. Beside models lie the projectors of their images, and what their
+// quantization was decided by.
+bool is_gguf_model(std::string_view name) {
+  if (!is_gguf(name) || gguf_name_of(name).part != 1) return false;
+  const std::string base = upper(base_of(name));
+  return !base.starts_with("MMPROJ") && base.find("IMATRIX") == std::string::npos;
+}
+
+/// All parts of a model. Error not_found where one is missing.
+std::vector<std::string> parts_of(const std::string& first, std::span<const std::string> names,
+                                  std::string_view repository) {
+  const GgufName wanted = gguf_name_of(first);
+  std::vector<std::string> parts;
+  for (const std::string& name : names) {
+    if (!is_gguf(name)) continue;
+    const GgufName other = gguf_name_of(name);
+    if (other.model == wanted.model && other.parts == wanted.parts) parts.push_back(name);
+  }
+  if (parts.size() == wanted.parts) return parts;
+  throw Error(ErrorCode::not_found,
+              fmt::format("{} has {} of the {} parts of {}", repository, parts.size(), wanted.parts, in_quotes(first)));
+}
+
+/// "Q4_K_M" of "Llama-3.2-1B-Instruct-Q4_K_M.gguf", in upper case; empty where the name has none.
+std::string quantization_of(std::string_view name) {
+  const std::string stem = upper(base_of(gguf_name_of(name).model));
+  if (names_quantization(stem)) return stem;
+  std::string found;
+  // "UD-Q4_K_XL" has a separator itself.
+  for (std::size_t at = stem.find_last_of("-."); at != std::string::npos && at > 0;
+       at = stem.find_last_of("-.", at - 1)) {
+    const std::string end = stem.substr(at + 1);
+    if (!names_quantization(end)) break;
+    found = end;
+  }
+  return found;
+}
+
+template <typename Matches>
+std::vector<std::string> matching(std::span<const std::string> names, const Matches& matches) {
   std::vector<std::string> found;
   std::ranges::copy_if(names, std::back_inserter(found), matches);
   return found;
@@ -162,51 +228,158 @@ std::string file_of_precision(std::span<const std::string> onnx_files, const Fil
                     "not; it reads ONNX files and safetensors (save_pretrained of transformers writes these)",
                     repository, listed(pickled)));
   }
-  const auto ends_with_gguf = [](std::string_view name) { return name.ends_with(".gguf"); };
-  const std::vector<std::string> gguf = matching(names, ends_with_gguf);
+  const std::vector<std::string> gguf = matching(names, is_gguf);
   throw Error(ErrorCode::invalid_model,
-              fmt::format("{} has {}: gpux reads ONNX files (*.onnx, onnx/*.onnx) and model.safetensors", repository,
-                          gguf.empty() ? "no weights that gpux reads" : "its weights only as GGUF, " + listed(gguf)));
+              fmt::format("{} has {}: gpux reads ONNX files (*.onnx, onnx/*.onnx), model.safetensors and GGUF files",
+                          repository, gguf.empty() ? "no weights that gpux reads" : listed(gguf)));
 }
 
-/// The ONNX file that is the model; empty where safetensors are.
-std::string choose_model_file(std::span<const std::string> names, const FileRequest& request,
-                              std::string_view repository) {
+std::string quantizations_of(std::span<const std::string> gguf_files) {
+  std::set<std::string> found;
+  for (const std::string& file : gguf_files) {
+    const std::string quantization = quantization_of(file);
+    found.insert(quantization.empty() ? file : quantization);
+  }
+  return listed({found.begin(), found.end()});
+}
+
+/// The GGUF file with that quantization; empty: Q4_K_M, as Ollama has it, or the only one.
+std::string choose_gguf_file(std::span<const std::string> names, const std::string& quantization,
+                             std::string_view repository) {
+  const std::vector<std::string> files = matching(names, is_gguf_model);
+  if (files.empty() && quantization.empty()) refuse_weights(names, repository);
+  if (files.empty()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("{0} has no GGUF file of a model: {1} names a quantization; @{1} names a revision",
+                            repository, quantization));
+  }
+  if (quantization.empty() && files.size() == 1) return files.front();
+  const std::string wanted = upper(quantization.empty() ? "Q4_K_M" : quantization);
+  const std::vector<std::string> found =
+      matching(files, [&](std::string_view file) { return quantization_of(file) == wanted; });
+  if (found.size() == 1) return found.front();
+  if (!found.empty()) {
+    throw Error(ErrorCode::usage, fmt::format("{} has several GGUF files in {}: choose one with --file: {}", repository,
+                                              wanted, listed(found)));
+  }
+  if (!quantization.empty()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("{} has no GGUF file in {}; it has {}", repository, wanted, quantizations_of(files)));
+  }
+  throw Error(ErrorCode::usage, fmt::format("{0} has {1} GGUF files: choose one, as {0}:QUANTIZATION: {2}", repository,
+                                            files.size(), quantizations_of(files)));
+}
+
+/// The file that is the model; both empty where safetensors are.
+struct ModelFile {
+  std::string onnx, gguf;
+};
+
+ModelFile choose_named_file(std::span<const std::string> names, const std::string& file, std::string_view repository) {
+  if (!contains(names, file)) {
+    const auto is_model = [](std::string_view name) { return name.ends_with(".onnx") || is_gguf(name); };
+    const std::vector<std::string> all = matching(names, is_model);
+    throw Error(ErrorCode::not_found, fmt::format("{} has no file {}; its ONNX and GGUF files: {}", repository,
+                                                  in_quotes(file), all.empty() ? "none" : listed(all)));
+  }
+  if (file.ends_with(".onnx")) return {.onnx = file, .gguf = {}};
+  if (is_gguf_model(file)) return {.onnx = {}, .gguf = file};
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("--file {} is no ONNX file, nor the GGUF file of a model, in parts the first one; safetensors are "
+                  "converted without --file",
+                  in_quotes(file)));
+}
+
+/// `may_have_weights`: whether a folder of the repository is one that safetensors of the model are in.
+template <typename MayHaveWeights>
+ModelFile choose_model_file(std::span<const std::string> names, const FileRequest& request, std::string_view repository,
+                            const MayHaveWeights& may_have_weights) {
   if (!request.file.empty() && !request.precision.empty()) {
     throw Error(ErrorCode::usage, "--file and --precision both choose the ONNX file: use one of them");
   }
-  const std::vector<std::string> onnx_files = matching(names, is_onnx_file);
-  if (!request.file.empty()) {
-    if (!contains(names, request.file)) {
-      const auto is_any_onnx = [](std::string_view name) { return name.ends_with(".onnx"); };
-      const std::vector<std::string> all = matching(names, is_any_onnx);
-      throw Error(ErrorCode::not_found, fmt::format("{} has no file {}; its ONNX files: {}", repository,
-                                                    in_quotes(request.file), all.empty() ? "none" : listed(all)));
-    }
-    if (!request.file.ends_with(".onnx")) {
-      throw Error(ErrorCode::usage, fmt::format("--file {} is no ONNX file; safetensors are converted without --file",
-                                                in_quotes(request.file)));
-    }
-    return request.file;
+  if (!request.quantization.empty() && (!request.file.empty() || !request.precision.empty())) {
+    throw Error(ErrorCode::usage, fmt::format("{}:{} chooses a GGUF file: it is used without --file and --precision",
+                                              repository, request.quantization));
   }
+  if (!request.quantization.empty()) return {{}, choose_gguf_file(names, request.quantization, repository)};
+  if (!request.file.empty()) return choose_named_file(names, request.file, repository);
+  const std::vector<std::string> onnx_files = matching(names, is_onnx_file);
   const std::string standard = default_onnx_file(names);
   if (!request.precision.empty() && (request.precision != "fp32" || standard.empty())) {
-    return file_of_precision(onnx_files, request, repository);
+    return {file_of_precision(onnx_files, request, repository), {}};
   }
-  if (!standard.empty()) return standard;
-  if (!matching(names, is_safetensors).empty()) return {};
-  if (onnx_files.size() == 1) return onnx_files.front();
-  if (onnx_files.empty()) refuse_weights(names, repository);
+  if (!standard.empty()) return {standard, {}};
+  const auto has_weights = [&](const std::string& name) {
+    return is_weight_file(name) && may_have_weights(folder_of(name));
+  };
+  if (std::ranges::any_of(names, has_weights)) return {};
+  if (onnx_files.size() == 1) return {onnx_files.front(), {}};
+  if (onnx_files.empty()) return {{}, choose_gguf_file(names, {}, repository)};
   throw Error(ErrorCode::usage, fmt::format("{} has {} ONNX files and no model.onnx: choose one with --file: {}",
                                             repository, onnx_files.size(), listed(onnx_files)));
 }
 
 }  // namespace
 
+std::string find_model_file(std::span<const std::string> names, const FileRequest& request,
+                            std::string_view repository) {
+  ModelFile model = choose_model_file(names, request, repository, [](std::string_view /*folder*/) { return true; });
+  return model.gguf.empty() ? std::move(model.onnx) : std::move(model.gguf);
+}
+
+RepositoryLayout read_layout(std::span<const std::string> names, const FileRequest& request,
+                             std::string_view repository, const std::function<std::string(const std::string&)>& read) {
+  RepositoryLayout layout;
+  constexpr const char* modules_file = "modules.json";
+  if (contains(names, modules_file)) {
+    const JsonSettings modules(read(modules_file), modules_file, JsonSettings::Json::value_t::array);
+    for (const importer::Module& module : importer::read_modules(modules)) {
+      if (!module.folder.empty()) layout.module_folders.insert(module.folder);
+    }
+  }
+  const ModelFile chosen = choose_model_file(names, request, repository,
+                                             [&](std::string_view folder) { return is_model_folder(folder, layout); });
+  if (!chosen.onnx.empty() || !chosen.gguf.empty()) return layout;
+  const std::set<std::string_view> all(names.begin(), names.end());
+  std::vector<std::string> folders(layout.module_folders.begin(), layout.module_folders.end());
+  folders.emplace_back();
+  for (const std::string& folder : folders) {
+    const std::string index = in_folder(folder, weight_index);
+    if (!all.contains(index) || all.contains(in_folder(folder, whole_weights))) continue;
+    for (const std::string& part : importer::parts_of_index(read(index), index)) {
+      const std::string name = in_folder(folder, part);
+      if (!name.ends_with(".safetensors")) {
+        throw Error(ErrorCode::invalid_model, fmt::format("{}: {} names {}; accepted: files that end in .safetensors",
+                                                          repository, index, in_quotes(name)));
+      }
+      if (!all.contains(name)) {
+        throw Error(ErrorCode::not_found,
+                    fmt::format("{} has no file {}, which its {} names", repository, in_quotes(name), index));
+      }
+      layout.weight_parts.insert(name);
+    }
+  }
+  return layout;
+}
+
 FileChoice choose_files(std::span<const std::string> names, const FileRequest& request, std::string_view repository) {
-  FileChoice choice{
-      .model_file = choose_model_file(names, request, repository), .files = {}, .weights = {}, .left_out = {}};
+  const RepositoryLayout& layout = request.layout;
+  ModelFile model = choose_model_file(names, request, repository,
+                                      [&](std::string_view folder) { return is_model_folder(folder, layout); });
+  if (!model.gguf.empty()) {
+    const std::vector<std::string> parts = parts_of(model.gguf, names, repository);
+    return {.model_file = {}, .gguf_file = model.gguf, .files = parts, .weights = parts, .left_out = {}};
+  }
+  FileChoice choice{.model_file = std::move(model.onnx), .gguf_file = {}, .files = {}, .weights = {}, .left_out = {}};
   const bool converts = choice.model_file.empty();
+  const std::set<std::string_view> all(names.begin(), names.end());
+  const auto is_safetensors = [&](const std::string& name) {
+    const bool has_whole = all.contains(in_folder(folder_of(name), whole_weights));
+    const bool is_index = base_of(name) == weight_index;
+    return layout.weight_parts.contains(name) ||
+           (is_weight_file(name) && is_model_folder(folder_of(name), layout) && !(is_index && has_whole));
+  };
   std::set<std::string> onnx_files{choice.model_file};
   if (base_of(choice.model_file) == "text_model.onnx" && contains(names, image_tower_of(choice.model_file))) {
     onnx_files.insert(image_tower_of(choice.model_file));
@@ -219,13 +392,16 @@ FileChoice choose_files(std::span<const std::string> names, const FileRequest& r
   for (const std::string& name : names) {
     const bool is_module_weight = is_safetensors(name) && !folder_of(name).empty();
     const bool is_model = converts ? is_safetensors(name) || is_head(name) : is_of_onnx(name);
-    if (is_model || is_module_weight || is_settings_file(name)) files.insert(name);
+    if (is_model || is_module_weight || is_settings_file(name, layout)) files.insert(name);
   }
+  const auto has_safetensors_in = [&](std::string_view folder) {
+    return files.contains(in_folder(folder, whole_weights)) || files.contains(in_folder(folder, weight_index));
+  };
   // A dense layer of sentence-transformers whose weights are pickled alone would be missing.
   for (const std::string& name : names) {
     const std::string_view folder = folder_of(name);
-    const bool is_module_weight = is_module_folder(folder) && base_of(name) == "pytorch_model.bin";
-    if (is_module_weight && !files.contains(std::string(folder) + "/model.safetensors")) {
+    const bool is_module_weight = layout.module_folders.contains(folder) && base_of(name) == "pytorch_model.bin";
+    if (is_module_weight && !has_safetensors_in(folder)) {
       refuse_weights(std::span(&name, 1), repository);
     }
   }
@@ -235,7 +411,7 @@ FileChoice choose_files(std::span<const std::string> names, const FileRequest& r
   }
   choice.files.assign(files.begin(), files.end());
   std::ranges::copy_if(choice.files, std::back_inserter(choice.weights), [&](const std::string& name) {
-    return name.ends_with(".safetensors") || (!converts && !is_settings_file(name) && is_of_onnx(name));
+    return name.ends_with(".safetensors") || (!converts && !is_settings_file(name, layout) && is_of_onnx(name));
   });
   return choice;
 }

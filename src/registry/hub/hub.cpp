@@ -22,10 +22,10 @@ HubRequest Hub::request_for(const std::string& repository, const std::string& re
           .token_source = settings_.token.empty() ? std::string() : settings_.token_source};
 }
 
-Response Hub::get(const std::string& path, const HubRequest& request) {
+Response Hub::get(const std::string& url, const HubRequest& request) {
   // The list of the largest repositories has some 10 MB.
   constexpr std::uint64_t limit_bytes = std::uint64_t{64} << 20;
-  Response response = client_.send({.url = settings_.endpoint + path,
+  Response response = client_.send({.url = url,
                                     .headers = {{"Accept", "application/json"}},
                                     .authorization = authorization(),
                                     .limit_body_bytes = limit_bytes});
@@ -34,16 +34,20 @@ Response Hub::get(const std::string& path, const HubRequest& request) {
 }
 
 HubModelInfo Hub::info(const std::string& repository, const std::string& revision) {
-  std::string path = "/api/models/" + percent_encoded(repository, true);
+  std::string url = settings_.endpoint + "/api/models/" + percent_encoded(repository, true);
   // One part: a branch may have slashes in its name.
-  if (!revision.empty()) path += "/revision/" + percent_encoded(revision);
-  return parse_model_info(get(path + "?blobs=true", request_for(repository, revision, "")).body);
+  if (!revision.empty()) url += "/revision/" + percent_encoded(revision);
+  return parse_model_info(get(url + "?blobs=true", request_for(repository, revision, "")).body);
 }
 
 std::vector<HubModelInfo> Hub::search(const std::string& words, unsigned limit) {
-  const std::string path = fmt::format("/api/models?search={}&sort=downloads&direction=-1&limit={}&full=true",
-                                       percent_encoded(words), limit);
-  return parse_search_results(get(path, request_for(words, "", "")).body);
+  const std::string url = fmt::format("{}/api/models?search={}&sort=downloads&direction=-1&limit={}&full=true",
+                                      settings_.endpoint, percent_encoded(words), limit);
+  return parse_search_results(get(url, request_for(words, "", "")).body);
+}
+
+std::string Hub::read(const HubModelInfo& info, const std::string& file) {
+  return get(file_url(info, file), request_for(info.repository, info.commit, file)).body;
 }
 
 std::string Hub::file_url(const HubModelInfo& info, const std::string& file) const {

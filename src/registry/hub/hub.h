@@ -24,6 +24,9 @@ class Hub {
   /// Models that match the words, the most downloaded first. Errors as info().
   [[nodiscard]] std::vector<HubModelInfo> search(const std::string& words, unsigned limit);
 
+  /// The text of a small file of the repository. Errors as info(), and network above 64 MiB.
+  [[nodiscard]] std::string read(const HubModelInfo& info, const std::string& file);
+
   /// Where the file is, at the commit of the info.
   [[nodiscard]] std::string file_url(const HubModelInfo& info, const std::string& file) const;
   [[nodiscard]] std::string authorization() const;
@@ -35,7 +38,7 @@ class Hub {
                                        const std::string& file) const;
 
  private:
-  [[nodiscard]] Response get(const std::string& path, const HubRequest& request);
+  [[nodiscard]] Response get(const std::string& url, const HubRequest& request);
 
   Client& client_;
   HubSettings settings_;

@@ -48,8 +48,9 @@ std::vector<HubFile> files_in(const fs::path& snapshot) {
   std::vector<HubFile> files;
   std::error_code error;
   for (fs::recursive_directory_iterator i(snapshot, error), end; !error && i != end; i.increment(error)) {
-    if (!i->is_symlink(error)) continue;
-    const std::string id = fs::read_symlink(i->path(), error).filename().string();
+    const bool is_link = i->is_symlink(error);
+    if (!is_link && !i->is_regular_file(error)) continue;
+    const std::string id = is_link ? fs::read_symlink(i->path(), error).filename().string() : std::string();
     HubFile file{.name = i->path().lexically_relative(snapshot).generic_string(), .sha256 = {}, .git_blob_id = {}};
     file.bytes = fs::file_size(i->path(), error);
     if (error) continue;
@@ -57,7 +58,7 @@ std::vector<HubFile> files_in(const fs::path& snapshot) {
       file.sha256 = id;
     } else if (is_hexadecimal(id, commit_digits)) {
       file.git_blob_id = id;
-    } else {
+    } else if (is_link) {
       continue;
     }
     files.push_back(std::move(file));
@@ -81,12 +82,16 @@ std::string problem_of(const HubFile& file, const fs::path& path) {
   return id == file.git_blob_id ? "" : fmt::format("its git id is {} instead of {}", id, file.git_blob_id);
 }
 
-std::optional<fs::path> find_in_cache(const fs::path& cache, const std::string& repository, const HubFile& file) {
-  if (file.content_id().empty()) return std::nullopt;
-  fs::path path = folder_in(cache, repository) / "blobs" / file.content_id();
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) != file.bytes) return std::nullopt;
-  return path;
+std::optional<fs::path> find_in_cache(const fs::path& cache, const HubModelInfo& info, const HubFile& file) {
+  const fs::path folder = folder_in(cache, info.repository);
+  std::vector<fs::path> places{folder / "snapshots" / info.commit / file.name};
+  if (!file.content_id().empty()) places.insert(places.begin(), folder / "blobs" / file.content_id());
+  for (fs::path& path : places) {
+    std::error_code error;
+    const bool is_file = fs::is_regular_file(fs::symlink_status(path, error));
+    if (is_file && fs::file_size(path, error) == file.bytes) return std::move(path);
+  }
+  return std::nullopt;
 }
 
 std::optional<HubModelInfo> find_cached_model(const fs::path& cache, const std::string& repository,

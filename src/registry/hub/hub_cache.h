@@ -12,14 +12,16 @@ namespace gpux::registry {
 /// it. Errors as MappedFile.
 std::string problem_of(const HubFile& file, const std::filesystem::path& path);
 
-/// Where the file is in the cache of huggingface_hub, if it is there with the right size; its content is not checked.
-std::optional<std::filesystem::path> find_in_cache(const std::filesystem::path& cache, const std::string& repository,
+/// Where a file of the repository is in the cache of huggingface_hub, if it is there with the right size, under the
+/// name of its content or, where the file system has no links, in the folder of the commit; its content is not checked.
+std::optional<std::filesystem::path> find_in_cache(const std::filesystem::path& cache, const HubModelInfo& info,
                                                    const HubFile& file);
 
 /// What the cache has of a repository at a revision (a branch, a tag or a commit; empty: main), with the files that are
-/// there. Empty where it has nothing of it. Error not_found where the cache does not tell whether the repository has a
-/// settings file (modules.json and what belongs to it) without which the model would compute something else:
-/// huggingface_hub records a missing file in the folder .no_exist, and .gitattributes is in complete downloads only.
+/// there. Copies in place of links do not tell their digests: those files have none. Empty where it has nothing of it.
+/// Error not_found where the cache does not tell whether the repository has a settings file (modules.json and what
+/// belongs to it) without which the model would compute something else: huggingface_hub records a missing file in the
+/// folder .no_exist, and .gitattributes is in complete downloads only.
 std::optional<HubModelInfo> find_cached_model(const std::filesystem::path& cache, const std::string& repository,
                                               const std::string& revision);
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/in_quotes.h"
+#include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 
@@ -70,7 +71,22 @@ void read_page(std::string_view whole, std::string_view page, HubReference& refe
 }  // namespace
 
 std::string HubReference::text() const {
+  if (!quantization.empty()) return fmt::format("hf.co/{}:{}", repository, quantization);
   return revision.empty() ? "hf.co/" + repository : fmt::format("hf.co/{}@{}", repository, revision);
+}
+
+bool names_quantization(std::string_view text) {
+  std::string name(text);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  for (const char* whole : {"F16", "BF16", "F32", "MXFP4", "MXFP4_MOE"}) {
+    if (name == whole) return true;
+  }
+  std::string_view type = name;
+  if (type.starts_with("UD-")) type.remove_prefix(3);
+  if (type.starts_with('I') || type.starts_with('T')) type.remove_prefix(1);
+  const bool has_bits = type.size() > 3 && type[0] == 'Q' && type[1] >= '1' && type[1] <= '8' && type[2] == '_';
+  return has_bits && type.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", 3) == std::string_view::npos;
 }
 
 bool is_hub_reference(std::string_view text) noexcept {
@@ -102,7 +118,14 @@ HubReference parse_hub_reference(std::string_view text, bool prefix_is_optional)
   if (colon != std::string_view::npos) {
     const std::string_view tag = text.substr(colon + 1);
     if (!reference.revision.empty() || !is_revision(tag)) refuse(whole, "what follows ':' is no tag");
-    if (tag != "latest") reference.revision = tag;
+    reference.is_stored_name = true;
+    if (names_quantization(tag)) {
+      reference.quantization = tag;
+    } else if (tag.ends_with(".gguf")) {
+      reference.file = tag;
+    } else if (tag != "latest") {
+      reference.revision = tag;
+    }
     text = text.substr(0, colon);
   }
   // Not the slash of a tag: the organization may be missing before it.
@@ -143,20 +166,41 @@ std::string as_name_part(std::string_view text) {
   return part;
 }
 
+namespace {
+
+// Distinguishes what becomes the same name.
+std::string with_digest(const std::string& name, std::string_view of) {
+  constexpr std::size_t shown_digits = 8;
+  const std::string digest = sha256_of(std::string(of)).substr(0, shown_digits);
+  return name.empty() ? digest : name + "-" + digest;
+}
+
+std::string tag_of(const HubReference& reference) {
+  if (!reference.quantization.empty()) return reference.quantization;
+  const std::string& revision = reference.revision;
+  if (revision.empty() && reference.file.empty()) return "latest";
+  constexpr std::size_t limit_tag = 128, limit_kept = limit_tag - 9;
+  std::string tag = revision.empty() ? "latest" : revision;
+  std::replace_if(
+      tag.begin(), tag.end(), [](char c) { return c == '/' || c == '+'; }, '-');
+  if (tag.front() == '.' || tag.front() == '-') tag.front() = '_';
+  const bool is_its_own = tag == revision && tag.size() <= limit_tag && tag != "latest" && !names_quantization(tag);
+  if (is_its_own && reference.file.empty()) return tag;
+  return with_digest(tag.substr(0, limit_kept), revision + "\n" + reference.file);
+}
+
+}  // namespace
+
 Reference stored_name_of(const HubReference& reference) {
   std::string name = "hf.co";
   std::string_view rest = reference.repository;
   while (!rest.empty()) {
     const std::size_t slash = rest.find('/');
-    name += "/" + as_name_part(rest.substr(0, slash));
+    const std::string part = lower(rest.substr(0, slash)), kept = as_name_part(part);
+    name += "/" + (kept == part ? kept : with_digest(kept, part));
     rest = slash == std::string_view::npos ? "" : rest.substr(slash + 1);
   }
-  constexpr std::size_t limit_tag = 128;
-  std::string tag = reference.revision.substr(0, limit_tag);
-  std::replace_if(
-      tag.begin(), tag.end(), [](char c) { return c == '/' || c == '+'; }, '-');
-  if (!tag.empty() && (tag.front() == '.' || tag.front() == '-')) tag.front() = '_';
-  return {.name = std::move(name), .tag = tag.empty() ? "latest" : std::move(tag)};
+  return {.name = std::move(name), .tag = tag_of(reference)};
 }
 
 }  // namespace gpux::registry

@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
+#include "base/json_problem.h"
 #include "gpux/error.h"
 #include "store/package_manifest.h"
 
@@ -90,7 +91,7 @@ auto reading(const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {
-    refuse(error.what());
+    refuse(json_problem(error));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::network) throw;
     refuse(error.message());
@@ -100,8 +101,8 @@ auto reading(const Read& read) {
 }  // namespace
 
 const HubFile* HubModelInfo::find(std::string_view file) const noexcept {
-  const auto found = std::ranges::find(files, file, &HubFile::name);
-  return found == files.end() ? nullptr : &*found;
+  const auto found = std::ranges::lower_bound(files, file, {}, &HubFile::name);
+  return found == files.end() || found->name != file ? nullptr : &*found;
 }
 
 HubModelInfo parse_model_info(std::string_view json) {

@@ -31,6 +31,7 @@ struct HubModelInfo {
   std::vector<std::string> tags;
   std::vector<HubFile> files;  ///< sorted by name; empty in the results of a search
 
+  /// The file of that name; null where there is none. In logarithmic time.
   [[nodiscard]] const HubFile* find(std::string_view file) const noexcept;
 };
 

@@ -57,6 +57,14 @@ std::uint64_t header_bytes_of(const RemoteWeights& weights, const std::string& b
 
 }  // namespace
 
+std::optional<std::string> fetch_beginning(Client& client, const RemoteWeights& weights, std::uint64_t bytes) {
+  try {
+    return fetch_part(client, weights, 0, std::min(bytes, weights.bytes));
+  } catch (const NoParts&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<std::string> fetch_weight_header(Client& client, const RemoteWeights& weights) {
   if (weights.bytes < size_bytes) {
     throw Error(ErrorCode::network,

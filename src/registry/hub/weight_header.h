@@ -10,7 +10,7 @@
 
 namespace gpux::registry {
 
-/// A safetensors file on a server.
+/// A file of weights on a server.
 struct RemoteWeights {
   std::string name;  ///< for messages
   std::string url;
@@ -18,6 +18,10 @@ struct RemoteWeights {
   std::uint64_t bytes = 0;
   std::function<Error(const Response&)> error_of;  ///< the error that an answer without success means
 };
+
+/// Downloads the first bytes of a file, `bytes` of them or all. Empty where the server does not give parts of files.
+/// Errors as fetch_weight_header().
+std::optional<std::string> fetch_beginning(Client& client, const RemoteWeights& weights, std::uint64_t bytes);
 
 /// Downloads the header of a safetensors file: its first 8 bytes, which have the header's size, and the header, which
 /// lists the tensors. Empty where the server does not give parts of files. Errors: network (no header of such a file;

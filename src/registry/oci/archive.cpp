@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -231,14 +232,19 @@ std::vector<StoredModel> load_archive(Store& store, const std::filesystem::path&
   std::vector<ArchivedModel> models = read_models(archive);
   name_models(models, names, archive);
   const IncomingBlobs blobs(store.root());
-  for (const ArchivedModel& model : models) {
+  const auto receive_missing = [&](const ArchivedModel& model) {
     for (const Descriptor& one : model.contents) {
       if (!store.has(one.blob)) receive(archive, one.blob, blobs);
     }
-  }
+  };
+  // All of them before the first has a name: nothing is loaded from a damaged archive.
+  for (const ArchivedModel& model : models) receive_missing(model);
   std::vector<StoredModel> loaded;
   for (const ArchivedModel& model : models) {
-    StoredModel stored = store.adopt(model.manifest, blobs, model.names, std::filesystem::absolute(file).string());
+    bool is_received = true;
+    StoredModel stored = store.adopt(model.manifest, blobs, model.names, std::filesystem::absolute(file).string(), [&] {
+      if (!std::exchange(is_received, false)) receive_missing(model);
+    });
     for (const Reference& name : model.names) {
       stored.reference = name;
       loaded.push_back(stored);

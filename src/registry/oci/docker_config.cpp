@@ -9,6 +9,7 @@
 #include "base/bounded_json.h"
 #include "base/files.h"
 #include "base/home.h"
+#include "base/json_problem.h"
 #include "gpux/error.h"
 #include "registry/oci/remote_reference.h"
 
@@ -86,13 +87,13 @@ DockerConfig DockerConfig::read(const std::filesystem::path& file) {
 DockerConfig DockerConfig::parse(std::string_view json, const std::string& name) {
   DockerConfig config;
   config.name_ = name;
-  const auto damaged = [&](const char* why) -> Error {
+  const auto damaged = [&](const std::string& why) -> Error {
     return {ErrorCode::invalid_config, fmt::format("{} is not a configuration of Docker: {}", name, why)};
   };
   try {
     config.json_ = parse_bounded_json(json);
   } catch (const nlohmann::json::exception& error) {
-    throw damaged(error.what());
+    throw damaged(json_problem(error));
   } catch (const Error& error) {
     throw damaged(error.what());
   }

@@ -8,6 +8,7 @@
 
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
+#include "base/json_problem.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "store/package_manifest.h"
@@ -29,7 +30,7 @@ Json parse(std::string_view json, const std::string& name) {
     Json document = parse_bounded_json(json);
     if (document.is_object()) return document;
   } catch (const nlohmann::json::exception& error) {
-    throw damaged(name, error.what());
+    throw damaged(name, json_problem(error));
   } catch (const Error& error) {
     throw damaged(name, error.message());
   }

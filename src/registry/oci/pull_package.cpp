@@ -40,6 +40,8 @@ RemotePackage resolve(Repository& repository, FetchedDocument document, const st
       throw Error(ErrorCode::network, fmt::format("{} is an index of indexes, which is not supported", what));
     }
   }
+  // What is damaged is the registry's failure; only what is whole can be no package.
+  const ImageManifest manifest = parse_image_manifest(document.text, what);
   try {
     static_cast<void>(decode_manifest(document.text, what));
   } catch (const Error& error) {
@@ -48,7 +50,6 @@ RemotePackage resolve(Repository& repository, FetchedDocument document, const st
         fmt::format("{}; a package that gpux can use has raw files, of which one ONNX file is clearly the model",
                     error.message()));
   }
-  const ImageManifest manifest = parse_image_manifest(document.text, what);
   return {std::move(document.text), manifest.contents()};
 }
 
@@ -82,13 +83,22 @@ class Reception {
 
   void receive(const Blob& blob) {
     try {
-      IncomingBlob incoming = blobs_.receive(blob);
+      IncomingBlob incoming = blobs_.receive(blob, [this] { wait(); });
       repository_.download(blob, incoming, [this](std::uint64_t bytes) { add(bytes); });
     } catch (const Stopped&) {
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
     }
+  }
+
+  // Another process, or another thread of a program, receives the same blob.
+  void wait() {
+    if (failure()) throw Stopped();
+    repository_.cancellation().check();
+    if (has_waited_.exchange(true) || !listener_.on_note) return;
+    const std::lock_guard lock(listener_mutex_);
+    listener_.on_note(fmt::format("{}: another pull receives the same files; waiting for it", repository_.text()));
   }
 
   void add(std::uint64_t bytes) {
@@ -114,6 +124,7 @@ class Reception {
   const TransferListener& listener_;
   const std::uint64_t total_;
   std::atomic<std::uint64_t> done_, received_ = 0;
+  std::atomic<bool> has_waited_ = false;
   std::mutex mutex_, listener_mutex_;
   std::exception_ptr failure_;
 };
@@ -159,55 +170,92 @@ std::vector<Descriptor> signature_layers(Repository& repository, const std::stri
   return layers;
 }
 
+// What --verify-key says besides: cosign 3 writes another format unless it is told not to.
+std::string note_on_bundles(Repository& repository, const std::string& digest) {
+  constexpr std::string_view bundle_type_prefix = "application/vnd.dev.sigstore.bundle";
+  const std::vector<Descriptor> referrers = repository.referrers(digest);
+  const bool has_bundle = std::ranges::any_of(
+      referrers, [&](const Descriptor& one) { return one.artifact_type.starts_with(bundle_type_prefix); });
+  if (!has_bundle) return {};
+  return "; it has a sigstore bundle, a format that is not read: 'cosign sign --new-bundle-format=false --key KEY' "
+         "makes a signature that is";
+}
+
 }  // namespace
 
-bool is_signed_by(Repository& repository, const std::string& digest, const VerifyingKey& key) {
+std::optional<std::size_t> signer_of(Repository& repository, const std::string& digest,
+                                     std::span<const VerifyingKey> keys) {
   constexpr std::size_t limit_signatures = 256;
   std::size_t count = 0;
   for (const Descriptor& layer : signature_layers(repository, digest)) {
     const auto signature = layer.annotations.find(signature_annotation);
     if (signature == layer.annotations.end() || ++count > limit_signatures) continue;
     const std::string payload = repository.read_blob(layer.blob, limit_payload_bytes);
-    if (digest_of_payload(payload) == digest && key.verifies(payload, signature->second)) return true;
+    if (digest_of_payload(payload) != digest) continue;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i].verifies(payload, signature->second)) return i;
+    }
   }
-  return false;
+  return std::nullopt;
 }
+
+namespace {
+
+// The recorded name of the key that has signed; empty where none is asked for.
+std::string require_signature(Repository& repository, const std::string& digest, const std::string& what,
+                              const PullOptions& options) {
+  if (options.verify_keys.empty()) return {};
+  // What was verified before is what it was.
+  const bool is_known = digest == options.former.digest &&
+                        std::ranges::find(options.key_names, options.former.verified_by) != options.key_names.end();
+  if (is_known) return options.former.verified_by;
+  if (const auto signer = signer_of(repository, digest, options.verify_keys)) return options.key_names.at(*signer);
+  throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key ({}): it is refused{}", what,
+                                              digest, options.keys_from, note_on_bundles(repository, digest)));
+}
+
+}  // namespace
 
 PulledPackage pull_package(Session& session, const RemoteReference& reference, Store& store, const PullOptions& options,
                            const TransferListener& listener) {
   Repository repository(session, reference.repository);
   const std::string what = reference.text();
   FetchedDocument document = fetch(repository, reference.selector(), what);
-  if (options.verify_key != nullptr && !is_signed_by(repository, document.digest, *options.verify_key)) {
-    throw Error(ErrorCode::network,
-                fmt::format("{} (sha256:{}) has no signature of this key: it is refused", what, document.digest));
-  }
+  const std::string verified_by = require_signature(repository, document.digest, what, options);
   const RemotePackage package = resolve(repository, std::move(document), what);
   const std::uint64_t total = checked_sum(package.contents, what);
 
   const IncomingBlobs blobs(store.root());
-  std::vector<Blob> missing;
-  std::uint64_t present = 0, needed = 0;
-  for (const Descriptor& one : package.contents) {
-    if (store.has(one.blob)) {
-      present += one.blob.bytes;
-      continue;
-    }
-    const std::uint64_t received = blobs.received(one.blob);
-    present += received;
-    needed += one.blob.bytes - received;
-    missing.push_back(one.blob);
-  }
   PulledPackage pulled;
-  pulled.was_complete = missing.empty();
-  if (needed != 0) require_space(store, needed + spare_bytes, what);
-  Reception reception(repository, blobs, listener, total, present);
-  reception.run(missing, options.connections);
-  pulled.received_bytes = reception.received();
-  if (!pulled.was_complete) pulled.reused_bytes = present;
+  bool is_first = true;
+  const auto receive_missing = [&] {
+    std::vector<Blob> missing;
+    std::uint64_t present = 0, needed = 0;
+    for (const Descriptor& one : package.contents) {
+      if (store.has(one.blob)) {
+        present += one.blob.bytes;
+        continue;
+      }
+      const std::uint64_t received = blobs.received(one.blob);
+      present += received;
+      needed += one.blob.bytes - received;
+      missing.push_back(one.blob);
+    }
+    if (needed != 0) require_space(store, needed + spare_bytes, what);
+    if (is_first) {
+      pulled.was_complete = missing.empty();
+      if (!pulled.was_complete) pulled.reused_bytes = present;
+    } else if (listener.on_note) {
+      listener.on_note(fmt::format("{}: files that were here have been removed: they are received again", what));
+    }
+    is_first = false;
+    Reception reception(repository, blobs, listener, total, present);
+    reception.run(missing, options.connections);
+    pulled.received_bytes += reception.received();
+  };
   const std::vector<Reference> names =
       options.names.empty() ? std::vector<Reference>{reference.stored_name()} : options.names;
-  pulled.stored = store.adopt(package.manifest, blobs, names, what);
+  pulled.stored = store.adopt(package.manifest, blobs, names, what, receive_missing, verified_by);
   return pulled;
 }
 

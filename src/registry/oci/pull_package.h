@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,13 @@ struct TransferListener {
 };
 
 struct PullOptions {
-  std::vector<Reference> names;              ///< in the store; empty: RemoteReference::stored_name()
-  const VerifyingKey* verify_key = nullptr;  ///< null: signatures are not looked at
-  unsigned connections = 4;                  ///< blobs that are received at a time
+  std::vector<Reference> names;               ///< in the store; empty: RemoteReference::stored_name()
+  std::span<const VerifyingKey> verify_keys;  ///< one of them must have signed; empty: signatures are not looked at
+  std::string keys_from;                      ///< who asks for that, for messages: "--verify-key"
+  /// The public keys as they are recorded, one for each of verify_keys.
+  std::vector<std::string> key_names;
+  StoredModel former;        ///< what has the name now; without a digest: nothing
+  unsigned connections = 4;  ///< blobs that are received at a time
 };
 
 struct PulledPackage {
@@ -42,7 +47,8 @@ struct PulledPackage {
 PulledPackage pull_package(Session& session, const RemoteReference& reference, Store& store, const PullOptions& options,
                            const TransferListener& listener = {});
 
-/// Whether a signature of the manifest by this key is in the repository. Errors network, permission.
-bool is_signed_by(Repository& repository, const std::string& digest, const VerifyingKey& key);
+/// Which of the keys has a signature of the manifest in the repository; empty: none. Errors network, permission.
+std::optional<std::size_t> signer_of(Repository& repository, const std::string& digest,
+                                     std::span<const VerifyingKey> keys);
 
 }  // namespace gpux::oci

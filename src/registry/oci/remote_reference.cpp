@@ -1,11 +1,10 @@
 #include "registry/oci/remote_reference.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "base/in_quotes.h"
 #include "gpux/error.h"
+#include "registry/http/url.h"
 #include "store/blobs.h"
 
 namespace gpux::oci {
@@ -16,11 +15,6 @@ constexpr std::string_view digest_mark = "@sha256:";
 std::string_view registry_of(std::string_view text) noexcept {
   const std::size_t slash = text.find('/');
   return slash == std::string_view::npos ? std::string_view{} : text.substr(0, slash);
-}
-
-bool is_ipv4_loopback(std::string_view host) noexcept {
-  if (!host.starts_with("127.")) return false;
-  return std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
 }
 
 }  // namespace
@@ -81,8 +75,7 @@ std::string_view host_of(std::string_view registry) noexcept {
 }
 
 bool is_loopback(std::string_view registry) noexcept {
-  const std::string_view host = host_of(registry);
-  return host == "localhost" || host.ends_with(".localhost") || is_ipv4_loopback(host);
+  return registry::is_loopback(host_of(registry));
 }
 
 std::string api_host(std::string_view registry) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -53,7 +52,7 @@ void Repository::wait_before(unsigned attempt, const Error& failure) const {
   const registry::Attempt ended{attempt, 0, true};
   const std::optional<std::chrono::milliseconds> delay = registry::retry_delay(options_.retry, ended, spread);
   if (!delay) throw Error(failure);
-  std::this_thread::sleep_for(*delay);
+  registry::wait_for(*delay, cancellation());
 }
 
 std::optional<FetchedDocument> Repository::find_manifest(const std::string& selector) {
@@ -124,8 +123,7 @@ void Repository::receive_once(const Blob& blob, IncomingBlob& incoming, const Tr
 
 void Repository::download(const Blob& blob, IncomingBlob& incoming, const TransferObserver& observer) {
   bool was_resumed = incoming.received() != 0;
-  std::uint64_t furthest = incoming.received();
-  unsigned failures = 0;
+  registry::ResumedAttempts attempts(incoming.received());
   while (!incoming.is_finished()) {
     const std::uint64_t before = incoming.received();
     try {
@@ -133,9 +131,7 @@ void Repository::download(const Blob& blob, IncomingBlob& incoming, const Transf
     } catch (const registry::TransferError& error) {
       // Where nothing arrived, the client has tried it again already.
       if (!error.is_transient() || incoming.received() == before) throw;
-      failures = incoming.received() > furthest ? 1 : failures + 1;
-      furthest = std::max(furthest, incoming.received());
-      wait_before(failures, error);
+      wait_before(attempts.failed_at(incoming.received()), error);
       continue;
     }
     if (incoming.finish()) return;

@@ -48,6 +48,9 @@ class Repository {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
+  /// The session's.
+  [[nodiscard]] const Cancellation& cancellation() const noexcept { return session_.cancellation(); }
+
   /// The document of a tag or "sha256:DIGEST", its digest checked; empty if there is none. Errors network (another
   /// digest, above 4 MiB), permission.
   std::optional<FetchedDocument> find_manifest(const std::string& selector);
@@ -84,6 +87,8 @@ class Repository {
   void wait_before(unsigned attempt, const Error& failure) const;
   void receive_once(const Blob& blob, IncomingBlob& incoming, const TransferObserver& observer);
   bool begin_upload(const UploadSource& source, Upload& upload);
+  /// As begin_upload(), without the mount where it is refused.
+  bool mount_or_begin(UploadSource& source, Upload& upload);
   void send_rest(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);
   void find_offset(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);
   void follow(const registry::Response& answer, Upload& upload) const;

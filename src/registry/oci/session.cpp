@@ -59,9 +59,17 @@ std::string query_of(const std::vector<std::pair<std::string, std::string>>& par
 Session::Session(registry::Client& client, std::string registry, CredentialStore credentials, Options options)
     : client_(client), registry_(std::move(registry)), store_(std::move(credentials)), options_(std::move(options)) {}
 
+bool may_have_credentials(const registry::Url& registry, const registry::Url& token_server,
+                          const std::set<std::string>& insecure_hosts) {
+  if (token_server.scheme == "https") return true;
+  if (registry.scheme == "https") return false;
+  return token_server.host == registry.host ||
+         (registry::is_loopback(registry.host) && registry::is_loopback(token_server.host)) ||
+         registry::names_host(insecure_hosts, token_server);
+}
+
 bool Session::is_insecure() const {
-  return options_.insecure_hosts.contains(registry_) ||
-         options_.insecure_hosts.contains(std::string(host_of(registry_)));
+  return registry::names_host(options_.insecure_hosts, registry::parse_url("https://" + registry_));
 }
 
 const std::string& Session::base_url() {
@@ -139,11 +147,10 @@ Request Session::token_request(const AuthChallenge& challenge, const std::vector
     throw Error(ErrorCode::network,
                 fmt::format("{} names a token server that cannot be asked: {}", registry_, error.message()));
   }
-  const bool may_be_plain = base_url_.starts_with("http:") || registry::is_loopback(url);
-  if (url.scheme == "http" && !may_be_plain) {
+  if (!may_have_credentials(registry::parse_url(base_url_), url, options_.insecure_hosts)) {
     throw Error(ErrorCode::network,
                 fmt::format("{} names a token server without TLS, '{}': credentials are not sent there", registry_,
-                            url.text()));
+                            registry::without_query(url)));
   }
   std::vector<std::pair<std::string, std::string>> parameters;
   if (const std::string service = challenge.parameter("service"); !service.empty()) {
@@ -166,6 +173,8 @@ Request Session::token_request(const AuthChallenge& challenge, const std::vector
     request.url = url.text();
     request.headers.emplace_back("Content-Type", "application/x-www-form-urlencoded");
     request.body = query_of(parameters);
+    request.has_secret_body = true;
+    request.is_repeatable = true;
     return request;
   }
   for (const std::string& scope : wanted) parameters.emplace_back("scope", scope);

@@ -10,11 +10,17 @@
 #include <vector>
 
 #include "registry/http/client.h"
+#include "registry/http/url.h"
 #include "registry/oci/auth_challenge.h"
 #include "registry/oci/credential_store.h"
 #include "registry/oci/remote_reference.h"
 
 namespace gpux::oci {
+
+/// Whether the token server that a registry names may be asked with the user's credentials: over HTTPS; over HTTP where
+/// the registry is asked so itself, and it is the same host, or both are this machine, or the user allowed it. Pure.
+bool may_have_credentials(const registry::Url& registry, const registry::Url& token_server,
+                          const std::set<std::string>& insecure_hosts);
 
 /// Requests to one registry, with the authentication that it wants: none, Basic, or bearer tokens, which are renewed
 /// when they expire. Registries on loopback are asked over HTTP if they answer it, insecure hosts over HTTPS without
@@ -30,6 +36,9 @@ class Session {
   Session(registry::Client& client, std::string registry, CredentialStore credentials, Options options);
 
   [[nodiscard]] const std::string& registry() const noexcept { return registry_; }
+
+  /// The client's.
+  [[nodiscard]] const Cancellation& cancellation() const noexcept { return client_.options().cancellation; }
 
   /// Sends the request; its url is a path of the registry ("/v2/…") or absolute. `scopes` are what a token has to
   /// allow: "repository:team/digits:pull". Any status but 401 is an answer. Errors permission (no credential, or a

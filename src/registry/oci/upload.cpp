@@ -56,7 +56,7 @@ void Repository::follow(const Response& answer, Upload& upload) const {
     throw Error(ErrorCode::network,
                 fmt::format("cannot push to {}: the registry gives no place for an upload", text()));
   }
-  upload.location = registry::resolve_url(registry::parse_url(answer.url), location).text();
+  upload.location = registry::led_to(registry::parse_url(answer.url), location).text();
 }
 
 bool Repository::begin_upload(const UploadSource& source, Upload& upload) {
@@ -64,6 +64,7 @@ bool Repository::begin_upload(const UploadSource& source, Upload& upload) {
   request.method = Method::post;
   request.url = path("blobs/uploads/");
   request.body = std::string();
+  request.is_repeatable = true;  // an upload that has begun and gets nothing is forgotten
   if (!source.mount_from.empty()) {
     request.url +=
         fmt::format("?mount=sha256%3A{}&from={}", source.blob.digest, registry::percent_encoded(source.mount_from));
@@ -161,26 +162,39 @@ void Repository::send_rest(const UploadSource& source, Upload& upload,
   advance(size);
 }
 
-Uploaded Repository::upload(const UploadSource& source, const std::function<void(std::int64_t)>& observer) {
+bool Repository::mount_or_begin(UploadSource& source, Upload& upload) {
+  if (source.mount_from.empty()) return begin_upload(source, upload);
+  try {
+    return begin_upload(source, upload);
+  } catch (const registry::TransferError&) {
+    throw;
+  } catch (const Error&) {
+    // The other repository is a name of this machine's store: it may be somebody else's, or not exist.
+    source.mount_from.clear();
+    return begin_upload(source, upload);
+  }
+}
+
+Uploaded Repository::upload(const UploadSource& given, const std::function<void(std::int64_t)>& observer) {
+  UploadSource source = given;
   const auto size = static_cast<std::int64_t>(source.blob.bytes);
   if (has_blob(source.blob)) {
     observer(size);
     return Uploaded::existed;
   }
   Upload upload;
-  if (begin_upload(source, upload)) {
+  if (mount_or_begin(source, upload)) {
     observer(size);
     return Uploaded::mounted;
   }
-  for (unsigned failures = 0;;) {
-    const std::uint64_t before = upload.offset;
+  for (registry::ResumedAttempts attempts(0);;) {
     try {
       send_rest(source, upload, observer);
       return Uploaded::sent;
     } catch (const registry::TransferError& error) {
       if (!error.is_transient()) throw;
-      failures = upload.offset > before ? 1 : failures + 1;
-      wait_before(failures, error);
+      // What the registry has of a request that was cut is known when it is asked below, for the next attempt.
+      wait_before(attempts.failed_at(upload.offset), error);
     }
     // The answer may have been lost, and not the upload.
     if (has_blob(source.blob)) {

@@ -1,5 +1,6 @@
 #include "runtime/isolation/load_message.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "base/bounded_json.h"
 #include "gpux/error.h"
+#include "runtime/loading/model_files.h"
 
 namespace gpux::runtime::isolation {
 namespace {
@@ -330,6 +332,12 @@ Verdict verdict_from(const Json& json) {
 
 }  // namespace
 
+LoadRequest load_request_of(const std::filesystem::path& model, const LoadOptions& options) {
+  LoadRequest request{model, options, {}};
+  if (options.sandbox != Sandbox::off) request.files = files_of(model, options);
+  return request;
+}
+
 std::string to_json(const LoadRequest& request) {
   try {
     return Json{
@@ -356,11 +364,10 @@ std::string to_json(const LoadReport& report) {
   for (const Runtime::PlacedNode& node : report.placement) {
     placement.push_back(Json::array({node.provider, node.name, node.domain, node.operator_type}));
   }
-  const Json json{{"verdict", json_of(report.verdict)},
-                  {"weights", report.weights},
-                  {"computed_by", report.computed_by},
-                  {"output_names", report.output_names},
-                  {"placement", std::move(placement)}};
+  const Json json{{"verdict", json_of(report.verdict)},  {"weights", report.weights},
+                  {"computed_by", report.computed_by},   {"output_names", report.output_names},
+                  {"placement", std::move(placement)},   {"uses_pinned_memory", report.uses_pinned_memory},
+                  {"identity", json_of(report.identity)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -371,7 +378,9 @@ LoadReport load_report_from(const std::string& text) {
                       .weights = json.at("weights").get<std::size_t>(),
                       .computed_by = json.at("computed_by").get<std::string>(),
                       .output_names = json.at("output_names").get<std::vector<std::string>>(),
-                      .placement = {}};
+                      .placement = {},
+                      .uses_pinned_memory = json.at("uses_pinned_memory").get<bool>(),
+                      .identity = pairs_from(json.at("identity"))};
     for (const Json& node : json.at("placement")) {
       report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
                                   node.at(2).get<std::string>(), node.at(3).get<std::string>()});
@@ -380,6 +389,18 @@ LoadReport load_report_from(const std::string& text) {
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::internal, fmt::format("the report of a worker process cannot be read: {}", error.what()));
   }
+}
+
+LoadReport believable(LoadReport report, std::span<const SignatureEntry> outputs, bool may_have_pooled) {
+  const bool has_pooled = may_have_pooled && report.output_names.size() == outputs.size() + 1;
+  const auto own = std::span(report.output_names).first(report.output_names.size() - (has_pooled ? 1 : 0));
+  if (!std::ranges::equal(own, outputs, {}, {}, &SignatureEntry::name)) {
+    throw Error(ErrorCode::internal, "a worker process reports other outputs than the model has");
+  }
+  std::erase_if(report.verdict.notes, [](const std::string& note) {
+    return note.starts_with("sandboxed") || note.starts_with("not sandboxed");
+  });
+  return report;
 }
 
 }  // namespace gpux::runtime::isolation

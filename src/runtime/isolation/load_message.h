@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/runtime.h"
 #include "gpux/verdict.h"
+#include "runtime/loading/loaded_identity.h"
 
 namespace gpux::runtime::isolation {
 
@@ -26,7 +29,12 @@ struct LoadReport {
   std::string computed_by;
   std::vector<std::string> output_names;
   std::vector<Runtime::PlacedNode> placement;
+  bool uses_pinned_memory = false;  ///< Runtime::uses_pinned_memory()
+  LoadedIdentity identity;          ///< of Loaded
 };
+
+/// Errors as of files_of().
+LoadRequest load_request_of(const std::filesystem::path& model, const LoadOptions& options);
 
 /// As JSON. Error usage if a path is not UTF-8.
 std::string to_json(const LoadRequest& request);
@@ -35,5 +43,10 @@ LoadRequest load_request_from(const std::string& json);
 std::string to_json(const LoadReport& report);
 /// Error internal if it is not a report.
 LoadReport load_report_from(const std::string& json);
+
+/// A report without what only this process knows, as how the worker is sandboxed: it runs code of others, and may
+/// report anything. `outputs`: of the model; `may_have_pooled`: it may have one more. Error internal if it has others.
+/// Pure.
+LoadReport believable(LoadReport report, std::span<const SignatureEntry> outputs, bool may_have_pooled);
 
 }  // namespace gpux::runtime::isolation

@@ -1,7 +1,11 @@
 #include "runtime/isolation/message_socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -45,8 +49,19 @@ std::pair<UniqueFd, UniqueFd> make_socket_pair() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors,
-                  bool wait) noexcept {
+SendFailure send_failure(int error_number) noexcept {
+  switch (error_number) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+    case ETOOMANYREFS:
+      return SendFailure::no_room;
+    default:
+      return SendFailure::closed;
+  }
+}
+
+bool send_message(int socket, std::span<const std::byte> message, std::span<const int> descriptors, bool wait) {
   iovec part{const_cast<std::byte*>(message.data()), message.size()};
   msghdr header{};
   header.msg_iov = &part;
@@ -62,10 +77,20 @@ bool send_message(int socket, std::span<const std::byte> message, std::span<cons
     control->cmsg_len = CMSG_LEN(size);
     std::memcpy(CMSG_DATA(control), descriptors.data(), size);
   }
-  ssize_t sent = 0;
-  do sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
-  while (sent < 0 && errno == EINTR);
-  return sent == static_cast<ssize_t>(message.size());
+  const auto until = std::chrono::steady_clock::now() + send_patience;
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+    const ssize_t sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+    if (sent >= 0) return sent == static_cast<ssize_t>(message.size());
+    const int error = errno;
+    if (error == EINTR) continue;
+    if (!wait || send_failure(error) == SendFailure::closed) return false;
+    if (std::chrono::steady_clock::now() >= until) {
+      throw Error(
+          ErrorCode::resource_exhausted,
+          fmt::format("cannot send a message between this process and a worker process: {}", std::strerror(error)));
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 bool receive_message(int socket, ReceivedMessage& message) noexcept {
@@ -87,24 +112,22 @@ bool receive_message(int socket, ReceivedMessage& message) noexcept {
 }
 
 UniqueFd file_of_text(const std::string& text) {
-  UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC));
+  UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("a file in memory", errno);
-  write_text(file.get(), text);
+  const int error = write_fully(file.get(), std::as_bytes(std::span(text)), 0);
+  if (error != 0) fail("a file in memory", error);
+  // No limit of the worker counts what it would write there.
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
+    fail("a file in memory that is not changed", errno);
+  }
   return file;
 }
 
-void write_text(int file, const std::string& text) {
-  const int error = write_fully(file, std::as_bytes(std::span(text)), 0);
-  if (error != 0) fail("a file in memory", error);
-}
-
 std::string text_of_file(int file) {
-  constexpr off_t max_size = off_t{64} << 20;
-
   struct stat status {};
 
-  if (file < 0 || ::fstat(file, &status) != 0 || status.st_size > max_size) {
-    throw Error(ErrorCode::internal, "a worker process sent a file that cannot be read");
+  if (file < 0 || ::fstat(file, &status) != 0) {
+    throw Error(ErrorCode::internal, "a worker process got a file that cannot be read");
   }
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t done = 0;
@@ -115,6 +138,28 @@ std::string text_of_file(int file) {
     done += static_cast<std::size_t>(count);
   }
   text.resize(done);
+  return text;
+}
+
+bool send_text(int socket, std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size(); at += max_message_bytes) {
+    const std::string_view part = text.substr(at, max_message_bytes);
+    if (!send_message(socket, std::as_bytes(std::span(part)))) return false;
+  }
+  return true;
+}
+
+std::optional<std::string> receive_text(int socket, std::uint64_t size, const std::function<void()>& wait) {
+  constexpr std::uint64_t max_size = std::uint64_t{64} << 20;
+  if (size > max_size) throw Error(ErrorCode::internal, "a worker process sent a report of more than 64 MiB");
+  std::string text;
+  ReceivedMessage message;
+  while (text.size() < size) {
+    wait();
+    if (!receive_message(socket, message)) return std::nullopt;
+    if (message.size > size - text.size()) throw Error(ErrorCode::internal, "a worker process sent more than a report");
+    text += message.text_after(0);
+  }
   return text;
 }
 

@@ -30,8 +30,7 @@ std::string reason_of(const TrialEnd& end) {
 }
 
 // False if the other end has neither written nor ended by then.
-bool is_readable(int socket, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+bool is_readable(int socket, std::chrono::steady_clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     constexpr decltype(left) longest = 3'600'000;
@@ -82,21 +81,25 @@ CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOp
 }
 
 TrialEnd load_in_child(const fs::path& model, const std::string& name, const LoadOptions& options) {
-  WorkerProcess process(name);
-  const UniqueFd file = file_of_text(to_json(LoadRequest{model, options, files_for_sandbox(model, options)}));
+  WorkerProcess process(name, options.sandbox);
+  const UniqueFd file = file_of_text(to_json(load_request_of(model, options)));
   const int descriptor = file.get();
   const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
   ReceivedMessage message;
   const bool is_sent = send_message(process.control(), command, std::span(&descriptor, 1));
-  if (is_sent && !is_readable(process.control(), options.preflight_timeout)) {
-    const auto seconds = std::chrono::duration<double>(options.preflight_timeout).count();
-    return {.crash = fmt::format("did not end within {} s", seconds), .has_loaded = false, .has_hung = true};
+  const auto deadline = std::chrono::steady_clock::now() + options.preflight_timeout;
+  for (;;) {
+    if (is_sent && !is_readable(process.control(), deadline)) {
+      const auto seconds = std::chrono::duration<double>(options.preflight_timeout).count();
+      return {.crash = fmt::format("did not end within {} s", seconds), .has_loaded = false, .has_hung = true};
+    }
+    if (!is_sent || !receive_message(process.control(), message)) {
+      return {.crash = process.wait(), .has_loaded = false};
+    }
+    const auto reply = message.as<LoadReply>();
+    if (reply && reply->kind == LoadReply::Kind::sandbox) continue;
+    return {.crash = {}, .has_loaded = reply && reply->kind == LoadReply::Kind::report};
   }
-  if (!is_sent || !receive_message(process.control(), message)) {
-    return {.crash = process.wait(), .has_loaded = false};
-  }
-  const auto reply = message.as<LoadReply>();
-  return {.crash = {}, .has_loaded = reply && reply->error == 0};
 }
 
 CrashedProviders preflight(const fs::path& model, const std::string& name, const LoadOptions& options) {

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -27,8 +28,10 @@
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/run_channel.h"
-#include "runtime/isolation/sandbox.h"
+#include "runtime/isolation/shared_memory_budget.h"
 #include "runtime/isolation/worker_process.h"
+#include "runtime/loading/loaded_identity.h"
+#include "runtime/loading/model_files.h"
 
 namespace gpux::runtime::isolation {
 namespace {
@@ -60,10 +63,11 @@ class Event {
 /// One worker, from its start to its end.
 class Connection {
  public:
-  explicit Connection(const std::string& label) : process(label) {}
+  Connection(const std::string& label, Sandbox sandbox) : process(label, sandbox) {}
 
   WorkerProcess process;  ///< of the thread that supervises it; id() of all
   Clock::time_point started = Clock::now();
+  SharedMemoryBudget results;  ///< of runs
 
   // Under the session's mutex.
   std::string kill_reason;  ///< why it is to be killed; empty: it is not
@@ -85,7 +89,7 @@ class Connection {
     const WorkerCommand command{.kind = WorkerCommand::Kind::open_channel, .channel = number};
     const int descriptor = others.get();
     if (!send_message(process.control(), command, std::span(&descriptor, 1))) return nullptr;
-    return std::make_unique<RunChannel>(number, std::move(own));
+    return std::make_unique<RunChannel>(number, std::move(own), results);
   }
 
   void give_back(std::unique_ptr<RunChannel> channel) {
@@ -119,31 +123,6 @@ bool wait_for(int socket, const Event& event, std::optional<Clock::time_point> u
   return ready > 0 && watched[0].revents != 0;
 }
 
-/// Tells one content of a file from another.
-struct FileVersion {
-  std::uintmax_t size = 0;
-  std::filesystem::file_time_type written;
-
-  bool operator==(const FileVersion&) const = default;
-};
-
-// A worker runs code of others, and may send anything.
-NamedValues require_outputs(NamedValues results, const std::vector<std::size_t>& outputs, const LoadReport& report) {
-  const bool has_all = std::ranges::equal(results, outputs, [&](const auto& result, std::size_t output) {
-    return output < report.output_names.size() && result.first == report.output_names[output];
-  });
-  if (!has_all) throw Error(ErrorCode::internal, "a worker process answered with other outputs than the model has");
-  return results;
-}
-
-FileVersion version_of(const std::filesystem::path& file) {
-  std::error_code error;
-  FileVersion version;
-  version.size = std::filesystem::file_size(file, error);
-  version.written = std::filesystem::last_write_time(file, error);
-  return version;
-}
-
 void refuse_unsupported(const LoadOptions& options) {
   const auto refuse = [](const char* what) {
     throw Error(ErrorCode::usage, fmt::format("isolation 'process' does not support {}; accepted here: thread", what));
@@ -160,19 +139,23 @@ void refuse_unsupported(const LoadOptions& options) {
 }  // namespace
 
 struct RemoteSession::State {
-  State(const std::filesystem::path& model_file, std::string model_name, const LoadOptions& load_options)
+  State(const std::filesystem::path& model_file, std::string model_name, const LoadOptions& load_options,
+        std::vector<SignatureEntry> outputs_of_model)
       : name(std::move(model_name)),
-        model(model_file),
         options(load_options),
-        request(to_json(LoadRequest{model_file, load_options, files_for_sandbox(model_file, load_options)})),
-        version(version_of(model_file)) {}
+        outputs(std::move(outputs_of_model)),
+        request(to_json(load_request_of(model_file, load_options))),
+        // Files of the store are never changed.
+        files(load_options.map_weights ? std::vector<std::filesystem::path>() : files_of(model_file, load_options)) {}
 
   const std::string name;
-  const std::filesystem::path model;
   const LoadOptions options;
+  const std::vector<SignatureEntry> outputs;
   const std::string request;  ///< of the load
-  const FileVersion version;  ///< of the model
+  FileContents files;         ///< of the model
   LoadReport report;          ///< written before the first run
+  SignatureEntry pooled;      ///< the output that LoadOptions::pooled_output adds; likewise
+  LoadedIdentity identity;    ///< of the first load, with the files; of the thread that supervises
   Event event;                ///< something for the thread to look at
   std::atomic<std::uint64_t> last_run = 0;
 
@@ -184,7 +167,8 @@ struct RemoteSession::State {
   std::optional<Error> first_failure;  ///< of the first load: there is no second one
   int process_id = 0;
   std::uint64_t restarts = 0, lost_runs = 0, repeated_runs = 0;
-  unsigned failures = 0;  ///< in a row
+  std::size_t computing = 0;  ///< 0: not limited
+  unsigned failures = 0;      ///< in a row
   std::string last_end;
   Clock::time_point restart_at;
   std::map<std::uint64_t, StoppedRun> stopped_runs;
@@ -192,24 +176,30 @@ struct RemoteSession::State {
   std::thread supervisor;  // last: it uses the rest
 
   // Of runs.
+  [[nodiscard]] const SignatureEntry& entry_of(std::size_t output) const;
   std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop, WorkerAbsence absence);
   std::optional<NamedValues> finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
-                                    std::uint64_t run, const std::stop_token& stop);
+                                    std::uint64_t run, const ExpectedValues& expected, const std::stop_token& stop);
   void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
+  void limit_computing(const Connection& connection) const;
   void replace(Connection& connection, const std::string& reason);
 
   // Of the thread that supervises the worker.
   void supervise();
   std::shared_ptr<Connection> start();
   LoadReport load(Connection& connection);
-  void require_same(const LoadReport& other) const;
+  void accept(LoadReport&& loaded);
   void watch(Connection& connection);
   std::optional<Clock::time_point> kill_overdue(Connection& connection);
   void note_end(const std::string& end, Clock::duration lived);
   bool wait_for_restart();
 };
+
+const SignatureEntry& RemoteSession::State::entry_of(std::size_t output) const {
+  return output < outputs.size() ? outputs[output] : pooled;
+}
 
 // --- runs ------------------------------------------------------------------------------------------------------------
 
@@ -254,6 +244,15 @@ void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connectio
   event.set();
 }
 
+// With the mutex held.
+void RemoteSession::State::limit_computing(const Connection& connection) const {
+  if (computing == 0) return;
+  const WorkerCommand command{.kind = WorkerCommand::Kind::limit_computing,
+                              .computing = static_cast<std::uint32_t>(computing)};
+  // One that takes no message has ended.
+  (void)send_message(connection.process.control(), command, {}, false);
+}
+
 // Ends a worker that has not crashed.
 void RemoteSession::State::replace(Connection& connection, const std::string& reason) {
   {
@@ -272,14 +271,14 @@ void RemoteSession::State::replace(Connection& connection, const std::string& re
 // Null if the worker ended before it took the run.
 std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
                                                         std::unique_ptr<RunChannel> channel, std::uint64_t run,
-                                                        const std::stop_token& stop) {
+                                                        const ExpectedValues& expected, const std::stop_token& stop) {
   std::optional<NamedValues> results;
   std::optional<Error> error;
   std::optional<WorkerEnded> lost_device;
   {
     const std::stop_callback stopping(stop, [&, number = channel->number()] { stop_run(connection, number, run); });
     try {
-      results = channel->receive(run);
+      results = channel->receive(run, expected);
     } catch (const DeviceLost& failure) {
       replace(*connection, "it has lost its device: " + failure.message());
       lost_device = WorkerEnded(failure.code(), failure.message());
@@ -325,36 +324,55 @@ LoadReport RemoteSession::State::load(Connection& connection) {
   const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
   std::optional<Clock::time_point> limit;
   if (has_loaded) limit = Clock::now() + std::chrono::minutes(10);
-  bool is_alive = send_message(control, command, std::span(&descriptor, 1));
-  while (is_alive && !wait_for(control, event, limit)) {
-    const std::lock_guard lock(mutex);
-    if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
-    if (limit && Clock::now() >= *limit) {
+  const auto wait = [&] {
+    while (!wait_for(control, event, limit)) {
+      const std::lock_guard lock(mutex);
+      if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
+      if (!limit || Clock::now() < *limit) continue;
       throw Error(ErrorCode::deadline_exceeded, fmt::format("the worker of '{}' did not load it within 10 min", name));
     }
-  }
+  };
   ReceivedMessage message;
-  if (!is_alive || !receive_message(control, message)) {
-    throw Error(ErrorCode::internal,
-                fmt::format("the worker of '{}' {} while it loaded the model", name, connection.process.wait()));
+  std::string sandbox;
+  for (bool is_alive = send_message(control, command, std::span(&descriptor, 1)); is_alive;) {
+    wait();
+    if (!receive_message(control, message)) break;
+    const auto reply = message.as<LoadReply>();
+    const std::string text = message.text_after(sizeof(LoadReply));
+    if (!reply) throw Error(ErrorCode::internal, "a worker process answered something else than a report");
+    if (reply->kind == LoadReply::Kind::sandbox && options.sandbox != Sandbox::off && sandbox.empty()) {
+      sandbox = text;
+      connection.results.set_limit(reply->memory_bytes);
+      continue;
+    }
+    if (reply->kind != LoadReply::Kind::report) throw Error(error_code_of(reply->error), text);
+    const std::optional<std::string> report_text = receive_text(control, reply->bytes, wait);
+    if (!report_text) break;
+    LoadReport loaded = believable(load_report_from(*report_text), outputs, options.pooled_output.has_value());
+    if (!sandbox.empty()) loaded.verdict.notes.push_back(sandbox);
+    return loaded;
   }
-  const auto reply = message.as<LoadReply>();
-  if (reply && reply->error != 0) {
-    throw Error(error_code_of(reply->error), message.text_after(sizeof(LoadReply)));
-  }
-  return load_report_from(text_of_file(message.descriptors.front().get()));
+  throw Error(ErrorCode::internal,
+              fmt::format("the worker of '{}' {} while it loaded the model", name, connection.process.wait()));
 }
 
-// The signature and the verdict that clients have been shown have to stay true.
-void RemoteSession::State::require_same(const LoadReport& other) const {
-  if (version_of(model) != version) {
-    throw Error(ErrorCode::provider_unavailable,
-                fmt::format("the file of '{}' has changed since it was loaded: load the model again", name));
+// The signature and the verdict that clients have been shown have to stay true, and so has what was found by trials.
+void RemoteSession::State::accept(LoadReport&& loaded) {
+  LoadedIdentity now = loaded.identity;
+  if (options.restart_worker) std::ranges::copy(files.identity(), std::back_inserter(now));
+  if (!has_loaded) {
+    files.require_unchanged();
+    report = std::move(loaded);
+    pooled.name = report.output_names.back();
+    pooled.type.element = ElementType::float32;
+    identity = std::move(now);
+    return;
   }
-  if (other.verdict.active == report.verdict.active && other.output_names == report.output_names) return;
+  const std::string changed = difference(now, identity);
+  if (changed.empty()) return;
   throw Error(ErrorCode::provider_unavailable,
-              fmt::format("the worker of '{}' would run on {} now, and ran on {}: load the model again to accept that",
-                          name, join(other.verdict.active), join(report.verdict.active)));
+              fmt::format("the worker of '{}' has loaded something else: {}; load the model again to accept that", name,
+                          changed));
 }
 
 void RemoteSession::State::note_end(const std::string& end, Clock::duration lived) {
@@ -379,22 +397,18 @@ std::shared_ptr<Connection> RemoteSession::State::start() {
   const Clock::time_point begin = Clock::now();
   Error failure(ErrorCode::internal, "");
   try {
-    auto connection = std::make_shared<Connection>(name);
+    auto connection = std::make_shared<Connection>(name, options.sandbox);
     {
       const std::lock_guard lock(mutex);
       process_id = connection->process.id();
     }
-    LoadReport loaded = load(*connection);
-    if (has_loaded) {
-      require_same(loaded);
-    } else {
-      report = std::move(loaded);
-    }
+    accept(load(*connection));
     connection->started = Clock::now();
     const std::lock_guard lock(mutex);
     has_loaded = true;
     phase = Phase::ready;
     current = connection;
+    limit_computing(*connection);
     changed.notify_all();
     return connection;
   } catch (const Error& error) {
@@ -465,10 +479,13 @@ void RemoteSession::State::supervise() {
 // --- the session
 // ------------------------------------------------------------------------------------------------------
 
-RemoteSession::RemoteSession(const std::filesystem::path& model, const std::string& name, const LoadOptions& options) {
+RemoteSession::RemoteSession(const std::filesystem::path& model, const std::string& name, const LoadOptions& options,
+                             std::vector<SignatureEntry> outputs) {
   refuse_unsupported(options);
-  state_ = std::make_unique<State>(model, name, options);
+  state_ = std::make_unique<State>(model, name, options, std::move(outputs));
   state_->supervisor = std::thread([state = state_.get()] { state->supervise(); });
+  // Meanwhile, what it takes to tell another content later.
+  if (options.restart_worker) (void)state_->files.identity();
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->has_loaded || state_->first_failure.has_value(); });
   if (state_->has_loaded) return;
@@ -495,19 +512,35 @@ const LoadReport& RemoteSession::report() const noexcept {
 NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                const std::stop_token& stop, WorkerAbsence absence) const {
   std::string end;
+  ExpectedValues expected;
+  for (const std::size_t output : outputs) expected.push_back(&state_->entry_of(output));
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop, absence);
     if (attempt != 0) state_->count_repeated();
     std::unique_ptr<RunChannel> channel = connection->take_channel();
     const std::uint64_t run = ++state_->last_run;
-    if (channel != nullptr && channel->send(run, inputs, outputs)) {
-      std::optional<NamedValues> results = state_->finish(connection, std::move(channel), run, stop);
-      if (results) return require_outputs(*std::move(results), outputs, state_->report);
+    bool is_sent = false;
+    try {
+      is_sent = channel != nullptr && channel->send(run, inputs, outputs);
+    } catch (const Error&) {
+      connection->give_back(std::move(channel));
+      throw;
+    }
+    if (is_sent) {
+      std::optional<NamedValues> results = state_->finish(connection, std::move(channel), run, expected, stop);
+      if (results) return *std::move(results);
     }
     end = state_->wait_for_end(*connection);
   }
   throw Error(ErrorCode::provider_unavailable,
               fmt::format("{}; {} workers in turn ended before they began the run", end, max_attempts));
+}
+
+void RemoteSession::limit_computing(std::size_t runs) const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->computing == runs) return;
+  state_->computing = runs;
+  if (state_->current != nullptr) state_->limit_computing(*state_->current);
 }
 
 WorkerStatus RemoteSession::status() const {

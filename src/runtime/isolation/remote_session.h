@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpux/error.h"
+#include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/runtime.h"
 #include "gpux/tensor.h"
@@ -31,16 +32,19 @@ enum class WorkerAbsence : std::uint8_t {
 /// A model that is loaded in a worker process, which is started again whenever it ends. All calls from any thread.
 class RemoteSession {
  public:
-  /// Starts the worker and waits until it has loaded the model. `name`: of the model, for messages.
+  /// Starts the worker and waits until it has loaded the model. `name`: of the model, for messages. `outputs`: that the
+  /// model has, with its steps; it may have one more with LoadOptions::pooled_output, of float32. A worker that answers
+  /// otherwise is broken or hostile.
   /// Errors as of Runtime; usage for options that are not supported in a worker, or where there is no program to start;
-  /// internal where the worker ends meanwhile.
-  RemoteSession(const std::filesystem::path& model, const std::string& name, const LoadOptions& options);
+  /// storage where its files were changed meanwhile; internal where the worker ends meanwhile.
+  RemoteSession(const std::filesystem::path& model, const std::string& name, const LoadOptions& options,
+                std::vector<SignatureEntry> outputs);
   /// Ends the worker. No run may be in progress.
   ~RemoteSession();
   RemoteSession(const RemoteSession&) = delete;
   RemoteSession& operator=(const RemoteSession&) = delete;
 
-  /// Of the first worker; each later one has to agree with it.
+  /// Of the first worker. Each later one has to have loaded the same: difference().
   [[nodiscard]] const LoadReport& report() const noexcept;
 
   /// Runs the model. `outputs`: indices into report().output_names. Runs of several threads are independent.
@@ -55,6 +59,10 @@ class RemoteSession {
 
   /// A run that no worker takes is not what ends them: only a loop without end has to be avoided.
   static constexpr int max_attempts = 20;
+
+  /// From now on so many runs compute at the same time, in this worker and those after it; the others copy their
+  /// values. At the beginning, all compute. `runs`: 1 or more.
+  void limit_computing(std::size_t runs) const;
 
   [[nodiscard]] WorkerStatus status() const;
 

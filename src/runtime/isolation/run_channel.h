@@ -12,6 +12,8 @@
 #include "gpux/tensor.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/shared_block.h"
+#include "runtime/isolation/shared_memory_budget.h"
+#include "runtime/isolation/value_encoding.h"
 
 namespace gpux::runtime::isolation {
 
@@ -25,19 +27,22 @@ class DeviceLost : public Error {
 /// time.
 class RunChannel {
  public:
-  RunChannel(std::uint64_t number, UniqueFd socket);
+  /// `budget`: of the worker, for all its channels; has to outlive this.
+  RunChannel(std::uint64_t number, UniqueFd socket, SharedMemoryBudget& budget);
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
   /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
   /// True does not mean that it has seen it: has_taken().
-  /// Error resource_exhausted.
+  /// Error resource_exhausted: it was not sent, and the channel can be used again.
   [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs);
 
-  /// Waits for the end of the run. Empty if the worker has ended. Results own their memory: small ones are copied,
-  /// larger ones refer to the shared memory, which is not used again while they exist.
+  /// Waits for the end of the run, and gives the worker the memory that it asks for within the budget. `expected`: the
+  /// outputs of the model that were asked for. Empty if the worker has ended. Results own their memory: small ones are
+  /// copied, larger ones refer to the shared memory, which is not used again while they exist, unless all of the
+  /// channel's memory is in use so.
   /// Errors are those of the run, DeviceLost among them; internal if the worker's answer makes no sense.
-  [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run);
+  [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run, const ExpectedValues& expected);
 
   /// Whether the worker has begun this run, the last one that was sent. Only after the worker's end.
   [[nodiscard]] bool has_taken(std::uint64_t run) const noexcept;
@@ -47,18 +52,29 @@ class RunChannel {
 
  private:
   struct OutputBlock {
-    SharedBlock memory = SharedBlock::create();
+    SharedBlock memory;
     std::atomic<std::uint32_t> readers = 0;  // sets of results that refer to it
   };
 
-  /// Takes a block without readers to slot_; whether the worker does not have it yet.
-  bool choose_output();
+  /// Null: the budget is used up.
+  std::shared_ptr<OutputBlock> make_block(std::uint64_t bytes);
+  /// Takes a block without readers to slot_.
+  void choose_output();
+  /// Whether results in the block of slot_ may stay there: another one is left for the next run.
+  [[nodiscard]] bool has_another() const noexcept;
+  /// A larger block for the run. False if the worker has ended.
+  [[nodiscard]] bool give_memory(std::uint64_t run, std::uint64_t bytes);
+  /// send_message() that waits for room as long as it takes: the worker waits for the message.
+  [[nodiscard]] bool answer(const RunMemory& answer, std::span<const int> descriptors) const;
+  NamedValues read(const ValuesPlace& place, const ExpectedValues& expected);
 
   std::uint64_t number_;
   UniqueFd socket_;
-  SharedBlock input_ = SharedBlock::create();
+  SharedMemoryBudget* budget_;
+  SharedBlock input_ = SharedBlock::create(0);
   bool worker_has_input_ = false;
-  std::array<std::shared_ptr<OutputBlock>, 2> outputs_;
+  std::array<bool, max_output_blocks> worker_has_output_{};
+  std::array<std::shared_ptr<OutputBlock>, max_output_blocks> outputs_;
   std::size_t slot_ = 0;
   ReceivedMessage message_;
 };

@@ -27,7 +27,6 @@
 #include "base/spelling.h"
 #include "base/unique_fd.h"
 #include "gpux/error.h"
-#include "gpux/model_inspector.h"
 #include "ort/core_search.h"
 #include "provider/engine_cache.h"
 #include "provider/probe.h"
@@ -231,27 +230,6 @@ std::string all_of(int pipe) {
 }
 
 }  // namespace
-
-std::vector<fs::path> files_for_sandbox(const fs::path& model, const LoadOptions& options) {
-  std::vector<fs::path> files;
-  if (options.sandbox == Sandbox::off) return files;
-  const auto add = [&](const fs::path& file) {
-    std::error_code error;
-    if (file.empty() || !fs::exists(file, error)) return;
-    const ModelInfo info = ModelInspector::inspect(file);
-    const fs::path folder = fs::absolute(file).parent_path();
-    files.push_back(fs::absolute(file));
-    for (const ExternalFile& external : info.external_files) files.push_back(folder / external.location);
-    // What providers have compiled names its files in ways of its own.
-    if (info.operators.contains("com.microsoft::EPContext")) files.push_back(folder);
-  };
-  add(model);
-  add(options.before);
-  add(options.after);
-  for (const OptimizedGraph& graph : options.optimized_graphs) add(graph.file);
-  for (const PrecisionVariant& variant : options.precision_variants) add(variant.file);
-  return files;
-}
 
 SandboxFacts find_sandbox_facts(const LoadRequest& request) {
   const Machine& machine = Machine::this_one();

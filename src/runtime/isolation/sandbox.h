@@ -1,17 +1,10 @@
 #pragma once
 
-#include <filesystem>
-#include <vector>
-
 #include "gpux/options.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/sandbox_plan.h"
 
 namespace gpux::runtime::isolation {
-
-/// All files that a worker reads of the model, for LoadRequest::files; none without a sandbox. Errors as of
-/// ModelInspector.
-std::vector<std::filesystem::path> files_for_sandbox(const std::filesystem::path& model, const LoadOptions& options);
 
 /// What this machine and the request say. Makes the cache's folder.
 SandboxFacts find_sandbox_facts(const LoadRequest& request);

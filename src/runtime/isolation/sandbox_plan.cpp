@@ -29,6 +29,38 @@ constexpr std::array system_paths{
 // /dev/nvidia and its numbers and names are found by their prefix.
 constexpr std::array device_paths{"/dev/nvidia*", "/dev/dri", "/dev/kfd", "/dev/accel", "/dev/dxg"};
 
+constexpr std::array<std::string_view, 17> kept_variables{"PATH",
+                                                          "HOME",
+                                                          "LANG",
+                                                          "LANGUAGE",
+                                                          "TZ",
+                                                          "TMPDIR",
+                                                          "LD_LIBRARY_PATH",
+                                                          "LD_PRELOAD",
+                                                          "GLIBC_TUNABLES",
+                                                          "VIRTUAL_ENV",
+                                                          "CONDA_PREFIX",
+                                                          "XDG_CACHE_HOME",
+                                                          "XDG_CONFIG_HOME",
+                                                          "XDG_CONFIG_DIRS",
+                                                          "XDG_DATA_HOME",
+                                                          "XDG_DATA_DIRS",
+                                                          "XDG_RUNTIME_DIR"};
+
+// Of the system, of gpux and ONNX Runtime, of threads and linear algebra, of vendors, and of sanitizers.
+constexpr std::array<std::string_view, 60> kept_prefixes{
+    "LC_",       "MALLOC_",   "GPUX_",   "ORT_",      "ONNXRUNTIME_", "OMP_",      "GOMP_",  "KMP_",     "MKL_",
+    "DNNL_",     "ONEDNN_",   "TBB_",    "OPENBLAS_", "BLIS_",        "CUDA_",     "CUDNN_", "CUBLAS_",  "NVIDIA_",
+    "TRT_",      "TENSORRT_", "NCCL_",   "HIP_",      "HSA_",         "ROCR_",     "ROCM_",  "ROCBLAS_", "MIOPEN_",
+    "MIGRAPHX_", "AMD_",      "AMDGPU_", "GPU_",      "RADV_",        "OPENVINO_", "OV_",    "ZE_",      "ZET_",
+    "SYCL_",     "ONEAPI_",   "NEO",     "IGC_",      "INTEL_",       "ANV_",      "VK_",    "VULKAN_",  "MESA_",
+    "LIBGL_",    "OCL_",      "OPENCL_", "DAWN_",     "WEBGPU_",      "QNN_",      "ADSP_",  "XLNX_",    "VAIP_",
+    "RYZEN_AI_", "ASCEND_",   "ASAN_",   "UBSAN_",    "TSAN_",        "LSAN_"};
+
+// A vendor's variable may be one, as NVIDIA_API_KEY.
+constexpr std::array<std::string_view, 7> words_of_secrets{"KEY",    "TOKEN",      "SECRET", "PASSWORD",
+                                                           "PASSWD", "CREDENTIAL", "AUTH"};
+
 template <typename Paths>
 void add(const Paths& paths, std::vector<fs::path>& list) {
   list.insert(list.end(), paths.begin(), paths.end());
@@ -70,11 +102,22 @@ SandboxPlan plan_sandbox(const SandboxFacts& facts) {
   return plan;
 }
 
+bool sandbox_keeps_variable(std::string_view name) {
+  const auto is_in_name = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const auto begins_name = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (std::ranges::any_of(words_of_secrets, is_in_name)) return false;
+  return std::ranges::find(kept_variables, name) != kept_variables.end() ||
+         std::ranges::any_of(kept_prefixes, begins_name);
+}
+
 std::string to_line(const SandboxReport& report) {
   std::vector<std::string> applied;
   if (report.landlock_abi != 0) applied.push_back(fmt::format("Landlock ABI {}", report.landlock_abi));
   if (report.filters_system_calls) applied.emplace_back("seccomp");
-  if (report.memory_bytes) applied.push_back(fmt::format("memory at most {}", format_bytes(*report.memory_bytes)));
+  if (report.memory_bytes) {
+    // Results are in memory that is shared with the server, which gives no more than that.
+    applied.push_back(fmt::format("memory at most {0}, results at most {0}", format_bytes(*report.memory_bytes)));
+  }
   std::string line = applied.empty() ? std::string("not sandboxed") : fmt::format("sandboxed: {}", join(applied));
   if (!report.missing.empty()) line += fmt::format("; missing: {}", join(report.missing, "; "));
   return line;

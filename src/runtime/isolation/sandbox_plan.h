@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpux::runtime::isolation {
@@ -36,6 +37,10 @@ struct SandboxPlan {
 /// Pure.
 SandboxPlan plan_sandbox(const SandboxFacts& facts);
 
+/// Whether a worker gets this variable of the environment: those of the system, of gpux, ONNX Runtime and providers,
+/// and nothing that is called a key, token, password or the like. Pure.
+bool sandbox_keeps_variable(std::string_view name);
+
 /// What was applied, for the verdict.
 struct SandboxReport {
   unsigned landlock_abi = 0;  ///< 0: no Landlock
@@ -44,7 +49,7 @@ struct SandboxReport {
   std::vector<std::string> missing;  ///< each as a sentence without its end
 };
 
-/// "sandboxed: Landlock ABI 7, seccomp, memory at most 4.2 GiB; missing: …". Pure.
+/// "sandboxed: Landlock ABI 7, seccomp, memory at most 4.2 GiB, results at most 4.2 GiB; missing: …". Pure.
 std::string to_line(const SandboxReport& report);
 
 }  // namespace gpux::runtime::isolation

@@ -29,11 +29,15 @@ std::size_t size_of(int file) {
 
 }  // namespace
 
-SharedBlock SharedBlock::create() {
+SharedBlock SharedBlock::create(std::size_t size) {
   UniqueFd file(::memfd_create("gpux-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail("create", errno);
-  // Else the other process could take memory away that is being read here, which raises SIGBUS.
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) fail("seal", errno);
+  constexpr std::size_t step = std::size_t{64} * 1024;
+  const std::size_t rounded = (size + step - 1) / step * step;
+  if (::ftruncate(file.get(), static_cast<off_t>(rounded)) != 0) fail("size", errno);
+  // Else the other process could take memory away that is being read here, which raises SIGBUS, or make it as large as
+  // it likes: no limit counts it.
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail("seal", errno);
   return SharedBlock(std::move(file));
 }
 
@@ -57,22 +61,6 @@ SharedBlock& SharedBlock::operator=(SharedBlock&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, std::size_t{0});
   return *this;
-}
-
-void SharedBlock::grow_to(std::size_t size) {
-  if (size <= size_) return;
-  constexpr std::size_t step = std::size_t{64} * 1024;
-  const std::size_t rounded = (size + step - 1) / step * step;
-  if (::ftruncate(file_.get(), static_cast<off_t>(rounded)) != 0) fail("grow", errno);
-  map(rounded);
-}
-
-bool SharedBlock::find_grown(std::size_t size) {
-  if (size <= size_) return true;
-  const std::size_t now = size_of(file_.get());
-  if (now < size) return false;
-  map(now);
-  return true;
 }
 
 void SharedBlock::map(std::size_t size) {

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace gpux::runtime::isolation {
@@ -23,6 +24,11 @@ constexpr std::array refused{
     // programs and processes
     "execve", "execveat", "fork", "vfork", "unshare", "setns", "ptrace", "process_vm_readv", "process_vm_writev",
     "process_madvise", "process_mrelease", "kcmp", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "tkill",
+    // what ties a process to the one that started it, and the users that it may be
+    "setpgid", "setsid", "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setfsuid", "setfsgid",
+    "setgroups",
+    // what others do with files
+    "inotify_init", "inotify_init1", "inotify_add_watch", "fanotify_mark",
     // sockets; those that the process has keep working
     "socket", "socketpair", "connect", "bind", "listen", "accept", "accept4",
     // memory that no limit counts
@@ -134,7 +140,13 @@ void refuse_other_processes(Filter& filter) {
   for (const char* name : {"sched_setscheduler", "sched_setparam", "sched_setattr"}) {
     filter.refuse(name, {is_not(0, 0)});
   }
+  // 0 is this process only where it is the number of a process, not of a group or a user.
+  constexpr std::uint64_t priority_of_process = 0, input_priority_of_process = 1;
+  filter.refuse("setpriority", {is_not(0, priority_of_process)});
+  filter.refuse("ioprio_set", {is_not(0, input_priority_of_process)});
   for (const char* name : {"setpriority", "ioprio_set"}) filter.refuse(name, {is_not(1, 0)});
+  for (const char* name : {"move_pages", "migrate_pages"}) filter.refuse(name, {is_not(0, 0)});
+  for (const std::uint32_t option : {PR_SET_PDEATHSIG, PR_SCHED_CORE}) filter.refuse("prctl", {is_int(0, option)});
   filter.refuse("prlimit64", {is_not(2, 0)});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,7 +18,9 @@ constexpr std::size_t alignment = 64;
 constexpr unsigned max_depth = 8;  // of sequences in sequences
 constexpr unsigned max_rank = 1024;
 constexpr std::size_t max_head_bytes = std::size_t{256} << 20;
-constexpr std::size_t min_value_bytes = sizeof(std::uint8_t) + sizeof(std::uint32_t);  // of an empty sequence
+// Of the head, for what takes as many bytes when it is decoded.
+constexpr std::size_t min_value_bytes = sizeof(Value);
+constexpr std::size_t min_text_bytes = sizeof(std::string);
 
 enum class Kind : std::uint8_t { none, tensor, sequence, map };
 
@@ -59,9 +62,16 @@ class Encoder {
     bytes(&value, sizeof value);
   }
 
+  // So many bytes at least since `begin`, a position in the head.
+  void fill(std::size_t begin, std::size_t least) {
+    if (encoded_.head.size() - begin < least) encoded_.head.resize(begin + least);
+  }
+
   void text(std::string_view text) {
+    const std::size_t begin = encoded_.head.size();
     number<std::uint64_t>(text.size());
     bytes(text.data(), text.size());
+    fill(begin, min_text_bytes);
   }
 
   // Where the elements are, or will be.
@@ -90,6 +100,12 @@ class Encoder {
   }
 
   void value(const Value& value) {
+    const std::size_t begin = encoded_.head.size();
+    content(value);
+    fill(begin, min_value_bytes);
+  }
+
+  void content(const Value& value) {
     if (const Tensor* one = value.tensor()) {
       number(Kind::tensor);
       tensor(*one);
@@ -115,6 +131,10 @@ class Encoder {
   throw Error(ErrorCode::internal, "the memory that is shared with a worker process holds no values");
 }
 
+[[noreturn]] void fail_as_unexpected() {
+  throw Error(ErrorCode::internal, "a worker process answered with other outputs than the model has");
+}
+
 std::span<const std::byte> part_of(std::span<const std::byte> memory, std::uint64_t offset, std::uint64_t size) {
   if (offset > memory.size() || size > memory.size() - offset) fail();
   return memory.subspan(offset, size);
@@ -122,15 +142,25 @@ std::span<const std::byte> part_of(std::span<const std::byte> memory, std::uint6
 
 class Decoder {
  public:
-  Decoder(std::span<const std::byte> memory, std::span<const std::byte> head, const std::shared_ptr<const void>& owner)
-      : memory_(memory), head_(head.begin(), head.end()), owner_(owner) {}
+  Decoder(std::span<const std::byte> memory, std::span<const std::byte> head, const std::shared_ptr<const void>& owner,
+          const ExpectedValues* expected)
+      : memory_(memory),
+        head_(head.begin(), head.end()),
+        owner_(owner),
+        expected_(expected),
+        elements_left_(memory.size()) {}
 
   RunInputs all() {
     RunInputs read;
     for (auto left = count(sizeof(std::uint32_t)); left != 0; --left) read.outputs.push_back(number<std::uint32_t>());
-    for (auto left = count(sizeof(std::uint64_t)); left != 0; --left) {
+    const auto values = count(min_text_bytes + min_value_bytes);
+    if (expected_ != nullptr && values != expected_->size()) fail_as_unexpected();
+    read.values.reserve(values);
+    for (std::size_t i = 0; i < values; ++i) {
       std::string name = text();
-      Value one = value(0);
+      const SignatureEntry* entry = expected_ == nullptr ? nullptr : expected_->at(i);
+      if (entry != nullptr && name != entry->name) fail_as_unexpected();
+      Value one = value(entry == nullptr ? nullptr : &entry->type, 0);
       read.values.emplace_back(std::move(name), std::move(one));
     }
     return read;
@@ -157,15 +187,24 @@ class Decoder {
     return count;
   }
 
+  // The rest of what takes so many bytes at least.
+  void skip_to(std::size_t begin, std::size_t least) {
+    if (position_ - begin < least) (void)take(begin + least - position_);
+  }
+
   std::string text() {
+    const std::size_t begin = position_;
     const auto size = number<std::uint64_t>();
     const auto taken = take(size);
+    skip_to(begin, min_text_bytes);
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
 
-  Tensor tensor() {
+  // `expected`: undefined where any type will do.
+  Tensor tensor(ElementType expected) {
     const auto type = static_cast<std::uint8_t>(number<ElementType>());
     if (type == 0 || type > static_cast<std::uint8_t>(ElementType::int2)) fail();
+    if (expected != ElementType::undefined && static_cast<ElementType>(type) != expected) fail_as_unexpected();
     const auto rank = count(sizeof(std::int64_t));
     if (rank > max_rank) fail();
     Shape shape(rank);
@@ -173,7 +212,9 @@ class Decoder {
     if (static_cast<ElementType>(type) == ElementType::string) return strings(std::move(shape));
     const auto offset = number<std::uint64_t>();
     const auto size = number<std::uint64_t>();
-    if (offset % alignment != 0) fail();
+    // No two tensors have the same elements: each may be copied.
+    if (offset % alignment != 0 || size > elements_left_) fail();
+    elements_left_ -= size;
     const Tensor borrowed =
         Tensor::borrow(static_cast<ElementType>(type), std::move(shape), part_of(memory_, offset, size), owner_);
     if (borrowed.type() == ElementType::boolean) return corrected(borrowed);
@@ -189,28 +230,59 @@ class Decoder {
 
   Tensor strings(Shape shape) {
     const auto count = static_cast<std::uint64_t>(element_count(shape));
-    if (count > (head_.size() - position_) / sizeof(std::uint64_t)) fail();
+    if (count > (head_.size() - position_) / min_text_bytes) fail();
     std::vector<std::string> values;
     values.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(text());
     return Tensor::of_strings(std::move(shape), std::move(values));
   }
 
-  Value value(unsigned depth) {
-    switch (number<Kind>()) {
+  // `expected`: null where anything will do.
+  Value value(const ValueType* expected, unsigned depth) {
+    const std::size_t begin = position_;
+    Value read = content(is_known(expected) ? expected : nullptr, depth);
+    skip_to(begin, min_value_bytes);
+    return read;
+  }
+
+  // A model may leave the types of its outputs to inference.
+  static bool is_known(const ValueType* type) {
+    return type != nullptr && (type->element != ElementType::undefined || !type->inner.empty());
+  }
+
+  static const ValueType* inner_of(const ValueType* type) {
+    return type == nullptr || type->inner.empty() ? nullptr : &type->inner.front();
+  }
+
+  Value content(const ValueType* expected, unsigned depth) {
+    const auto kind = number<Kind>();
+    const auto require = [&](std::initializer_list<ValueKind> kinds) {
+      if (expected != nullptr && std::ranges::find(kinds, expected->kind) == kinds.end()) fail_as_unexpected();
+    };
+    if (kind != Kind::none && expected != nullptr && expected->kind == ValueKind::optional) {
+      expected = inner_of(expected);
+    }
+    switch (kind) {
       case Kind::none:
+        require({ValueKind::optional});
         return std::monostate{};
       case Kind::tensor:
-        return tensor();
+        require({ValueKind::tensor, ValueKind::sparse_tensor});
+        return tensor(expected == nullptr ? ElementType::undefined : expected->element);
       case Kind::sequence: {
+        require({ValueKind::sequence});
         if (depth == max_depth) fail();
         Sequence sequence;
-        for (auto left = count(min_value_bytes); left != 0; --left) sequence.values.push_back(value(depth + 1));
+        const auto size = count(min_value_bytes);
+        sequence.values.reserve(size);
+        for (std::size_t i = 0; i < size; ++i) sequence.values.push_back(value(inner_of(expected), depth + 1));
         return sequence;
       }
       case Kind::map: {
-        Tensor keys = tensor();
-        return Map{std::move(keys), tensor()};
+        require({ValueKind::map});
+        Tensor keys = tensor(expected == nullptr ? ElementType::undefined : expected->element);
+        const ValueType* values = inner_of(expected);
+        return Map{std::move(keys), tensor(values == nullptr ? ElementType::undefined : values->element)};
       }
     }
     fail();
@@ -219,6 +291,8 @@ class Decoder {
   std::span<const std::byte> memory_;
   const std::vector<std::byte> head_;  // a copy
   const std::shared_ptr<const void>& owner_;
+  const ExpectedValues* expected_;
+  std::uint64_t elements_left_;
   std::size_t position_ = 0;
 };
 
@@ -239,10 +313,10 @@ void write_values(const EncodedValues& values, std::byte* memory) {
 }
 
 RunInputs read_values(std::span<const std::byte> memory, const ValuesPlace& place,
-                      const std::shared_ptr<const void>& owner) {
+                      const std::shared_ptr<const void>& owner, const ExpectedValues* expected) {
   if (place.head_bytes > max_head_bytes) fail();
   const std::span<const std::byte> values = part_of(memory, 0, place.bytes);
-  return Decoder(values, part_of(values, place.head, place.head_bytes), owner).all();
+  return Decoder(values, part_of(values, place.head, place.head_bytes), owner, expected).all();
 }
 
 }  // namespace gpux::runtime::isolation

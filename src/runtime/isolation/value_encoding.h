@@ -6,10 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "gpux/model_info.h"
 #include "gpux/tensor.h"
 
 /// Values in memory that two processes of the same program share. The elements of tensors are aligned to 64 bytes, so
 /// that they can be used in place. All else is in the head: names, types, shapes, strings, and where the elements are.
+/// A value takes as many bytes of the head as it takes decoded, so that a message is never larger than it looks.
 namespace gpux::runtime::isolation {
 
 /// Where values are in the memory.
@@ -36,6 +38,9 @@ struct RunInputs {
   std::vector<std::size_t> outputs;  ///< indices of those that are wanted
 };
 
+/// Outputs of a model, of which one has to be like each value.
+using ExpectedValues = std::vector<const SignatureEntry*>;
+
 /// Decides where everything goes. Tensors whose elements are in `memory` already stay there; the others come behind its
 /// first `begin` bytes.
 EncodedValues encode_values(const NamedValues& values, std::span<const std::size_t> outputs = {},
@@ -45,12 +50,15 @@ EncodedValues encode_values(const NamedValues& values, std::span<const std::size
 void write_values(const EncodedValues& values, std::byte* memory);
 
 /// Reads what write_values() wrote. Tensors refer to `memory` and keep `owner` alive; without an owner they are copied.
+/// `expected`: the values by name, kind and element type, in order; null: whatever was written. Ranks are not compared:
+/// ONNX Runtime itself gives other ranks than a model declares.
 ///
 /// The other process may be broken or hostile, and may write while this reads: what decides over lengths, types and
 /// pointers is copied first, and nothing of it is read twice. Elements that are used in place may change later, and are
-/// only numbers: any bits are a number. Booleans are not, and are copied and corrected.
-/// Error internal if the memory makes no sense.
+/// only numbers: any bits are a number. Booleans are not, and are copied and corrected. What is read takes at most
+/// about twice the memory that it is read from. Error internal if the memory makes no sense, or holds other values than
+/// those expected.
 RunInputs read_values(std::span<const std::byte> memory, const ValuesPlace& place,
-                      const std::shared_ptr<const void>& owner);
+                      const std::shared_ptr<const void>& owner, const ExpectedValues* expected = nullptr);
 
 }  // namespace gpux::runtime::isolation

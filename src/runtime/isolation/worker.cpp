@@ -15,10 +15,12 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/memory_size.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "provider/lost_device.h"
@@ -51,10 +53,32 @@ void depend_on_parent() {
   if (score) (void)!::write(score.get(), "500", 3);
 }
 
+/// The turns that runs of all channels take to compute; none until they are limited.
+class Turns {
+ public:
+  void limit(std::size_t runs) {
+    const std::lock_guard lock(mutex_);
+    if (runs != 0) turn_ = std::make_shared<ort::ComputeTurn>(runs);
+  }
+
+  [[nodiscard]] std::shared_ptr<ort::ComputeTurn> now() const {
+    const std::lock_guard lock(mutex_);
+    return turn_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<ort::ComputeTurn> turn_;
+};
+
 /// One run at a time, on a thread of its own.
 class Channel {
  public:
-  Channel(const Runtime& runtime, UniqueFd socket) : replica_(runtime), socket_(std::move(socket)) {}
+  Channel(const Runtime& runtime, std::shared_ptr<const Turns> turns, UniqueFd socket)
+      : replica_(runtime),
+        has_device_(provider::can_lose_device(runtime.verdict())),
+        turns_(std::move(turns)),
+        socket_(std::move(socket)) {}
 
   // Returns when the other end is closed.
   void serve() {
@@ -64,11 +88,14 @@ class Channel {
       if (!request) return;
       RunReply reply{.run = request->run};
       std::string text;
+      reply.lacks_memory = 1;
       try {
         take_blocks(*request, message);
+        reply.lacks_memory = 0;
         reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
+        reply.is_device_lost = has_device_ && provider::is_lost_device(error) ? 1 : 0;
         text = error.message();
       } catch (const std::bad_alloc&) {
         reply.error = static_cast<std::int32_t>(ErrorCode::resource_exhausted);
@@ -77,8 +104,8 @@ class Channel {
         reply.error = static_cast<std::int32_t>(ErrorCode::internal);
         text = error.what();
       }
-      if (reply.error != 0 && provider::names_lost_device(text)) reply.is_device_lost = 1;
-      if (!send_with_text(socket_.get(), reply, text)) return;
+      if (reply.lacks_memory != 0) forget_blocks();
+      if (!send(reply, text)) return;
     }
   }
 
@@ -90,22 +117,40 @@ class Channel {
   }
 
  private:
-  static constexpr std::size_t max_slots = 16;
-
   void take_blocks(const RunRequest& request, ReceivedMessage& message) {
     std::size_t next = 0;
     if (request.has_new_input != 0) input_ = std::make_unique<SharedBlock>(std::move(message.descriptors.at(next++)));
-    if (request.has_new_output != 0 && request.slot < max_slots) {
+    if (request.has_new_output != 0 && request.slot < max_output_blocks) {
       outputs_.insert_or_assign(request.slot, SharedBlock(std::move(message.descriptors.at(next))));
     }
-    if (!input_ || !input_->find_grown(run_mark_bytes + request.values.bytes) || !outputs_.contains(request.slot)) {
+    const std::size_t needed = run_mark_bytes + request.values.bytes;
+    if (!input_ || input_->bytes().size() < needed || !outputs_.contains(request.slot)) {
       throw Error(ErrorCode::internal, "a run came to a worker process without its memory");
     }
     mark_taken(input_->bytes(), request.run);
   }
 
+  // False if the other end is closed. It waits for the reply: without room for it, this does, too.
+  [[nodiscard]] bool send(const RunReply& reply, const std::string& text) const {
+    for (;;) {
+      try {
+        return send_with_text(socket_.get(), reply, text);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+  }
+
+  // A block that could not be mapped, or did not come, would be missing in all later runs: all come again.
+  void forget_blocks() {
+    input_.reset();
+    outputs_.clear();
+  }
+
   ValuesPlace run(const RunRequest& request) {
     StopHandle handle(false);
+    const std::shared_ptr<ort::ComputeTurn> turn = turns_->now();
+    if (turn != nullptr) handle.here()->take_turns(*turn);
     {
       const std::lock_guard lock(mutex_);
       if (stopped_ == request.run) throw Error(ErrorCode::interrupted, "the run was stopped");
@@ -120,13 +165,32 @@ class Channel {
     const std::unique_ptr<StopHandle, decltype(forget)> running(&handle, forget);
     const RunInputs inputs = read_values(input_->bytes().subspan(run_mark_bytes), request.values, not_owned());
     SharedBlock& output = outputs_.at(request.slot);
+    run_ = request.run;
     std::size_t prepared = 0;
     const NamedValues results = run(inputs, output, prepared, handle);
-    const EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
-    // This may map it elsewhere: results that are in it are known by their offsets now.
-    output.grow_to(encoded.place.bytes);
+    EncodedValues encoded = encode_values(results, {}, output.bytes(), prepared);
+    if (encoded.place.bytes > output.bytes().size()) {
+      encoded = encode_values(results);
+      const SharedBlock smaller = std::exchange(output, larger_block(encoded.place.bytes));  // may hold results
+      write_values(encoded, output.bytes().data());
+      return encoded.place;
+    }
     write_values(encoded, output.bytes().data());
     return encoded.place;
+  }
+
+  // From the other process, which limits what all runs take. Error resource_exhausted.
+  SharedBlock larger_block(std::size_t bytes) const {
+    ReceivedMessage message;
+    const RunReply wish{.run = run_, .values = {}, .wanted_bytes = bytes};
+    if (!send_message(socket_.get(), wish) || !receive_message(socket_.get(), message)) {
+      throw Error(ErrorCode::internal, "the process that asked for a run has gone");
+    }
+    if (!message.descriptors.front()) {
+      throw Error(ErrorCode::resource_exhausted,
+                  fmt::format("the results take {}, and there is less memory for results", format_bytes(bytes)));
+    }
+    return SharedBlock(std::move(message.descriptors.front()));
   }
 
   // ONNX Runtime writes large outputs right to the shared memory, its first `prepared` bytes.
@@ -165,7 +229,7 @@ class Channel {
     }
     if (prepared == 0) return places;
     constexpr std::size_t room_for_head = 4096;
-    block.grow_to(prepared + room_for_head);
+    if (prepared + room_for_head > block.bytes().size()) block = larger_block(prepared + room_for_head);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const OutputForm* form = form_of(i);
       if (form == nullptr) continue;
@@ -175,7 +239,10 @@ class Channel {
   }
 
   SessionReplica replica_;
+  const bool has_device_;
+  std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
+  std::uint64_t run_ = 0;  // the one in progress
   std::unique_ptr<SharedBlock> input_;
   std::map<std::uint32_t, SharedBlock> outputs_;
   OutputForms forms_;
@@ -199,13 +266,17 @@ LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
           .weights = index_of_weights(runtime, request),
           .computed_by = replica.computed_by(),
           .output_names = replica.output_names(),
-          .placement = runtime.placement()};
+          .placement = runtime.placement(),
+          .uses_pinned_memory = runtime.uses_pinned_memory(),
+          .identity = replica.identity()};
 }
 
-// A line for the verdict; empty without a sandbox.
-std::string enter_sandbox(const LoadRequest& request) {
-  if (request.options.sandbox == Sandbox::off) return {};
-  return to_line(apply_sandbox(plan_sandbox(find_sandbox_facts(request)), request.options.sandbox));
+// Says so before anything else runs here, which might say something else. False if the other end is closed.
+bool enter_sandbox(int control, const LoadRequest& request) {
+  if (request.options.sandbox == Sandbox::off) return true;
+  const SandboxReport report = apply_sandbox(plan_sandbox(find_sandbox_facts(request)), request.options.sandbox);
+  const LoadReply reply{.kind = LoadReply::Kind::sandbox, .memory_bytes = report.memory_bytes.value_or(0)};
+  return send_with_text(control, reply, to_line(report));
 }
 
 // Null if it failed, which was reported to the other end.
@@ -213,15 +284,12 @@ std::unique_ptr<const Runtime> load(int control, int file) {
   Error failure(ErrorCode::internal, "");
   try {
     LoadRequest request = load_request_from(text_of_file(file));
-    const UniqueFd answer = file_of_text({});  // a sandbox allows no new one
-    const std::string sandbox = enter_sandbox(request);
+    if (!enter_sandbox(control, request)) return nullptr;
     request.options.sandbox = Sandbox::off;  // of sessions in this process
     auto runtime = std::make_unique<const Runtime>(request.model, request.options);
-    LoadReport report = report_of(*runtime, request);
-    if (!sandbox.empty()) report.verdict.notes.push_back(sandbox);
-    write_text(answer.get(), to_json(report));
-    const int descriptor = answer.get();
-    if (!send_message(control, LoadReply{}, std::span(&descriptor, 1))) return nullptr;
+    const std::string report = to_json(report_of(*runtime, request));
+    const LoadReply reply{.kind = LoadReply::Kind::report, .bytes = report.size()};
+    if (!send_message(control, reply) || !send_text(control, report)) return nullptr;
     return runtime;
   } catch (const Error& error) {
     failure = error;
@@ -230,25 +298,29 @@ std::unique_ptr<const Runtime> load(int control, int file) {
   } catch (const std::exception& error) {
     failure = Error(ErrorCode::internal, error.what());
   }
-  (void)send_with_text(control, LoadReply{.error = static_cast<std::int32_t>(failure.code())}, failure.message());
+  const LoadReply reply{.kind = LoadReply::Kind::failure, .error = static_cast<std::int32_t>(failure.code())};
+  (void)send_with_text(control, reply, failure.message());
   return nullptr;
 }
 
 // Until the other end is closed.
 void obey(int control, const Runtime& runtime) {
   std::map<std::uint64_t, std::shared_ptr<Channel>> channels;
+  const auto turns = std::make_shared<Turns>();
   ReceivedMessage message;
   while (receive_message(control, message)) {
     const auto command = message.as<WorkerCommand>();
     if (!command) return;
     if (command->kind == WorkerCommand::Kind::open_channel) {
-      auto channel = std::make_shared<Channel>(runtime, std::move(message.descriptors.front()));
+      auto channel = std::make_shared<Channel>(runtime, turns, std::move(message.descriptors.front()));
       channels.insert_or_assign(command->channel, channel);
       std::thread([channel] { channel->serve(); }).detach();
     } else if (command->kind == WorkerCommand::Kind::stop_run) {
       if (const auto found = channels.find(command->channel); found != channels.end()) {
         found->second->stop(command->run);
       }
+    } else if (command->kind == WorkerCommand::Kind::limit_computing) {
+      turns->limit(command->computing);
     }
   }
 }

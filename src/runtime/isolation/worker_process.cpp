@@ -21,6 +21,7 @@
 #include "base/own_program.h"
 #include "gpux/error.h"
 #include "runtime/isolation/message_socket.h"
+#include "runtime/isolation/sandbox_plan.h"
 #include "runtime/isolation/worker.h"
 
 extern char** environ;
@@ -31,12 +32,14 @@ namespace {
 // What a model has no use for.
 constexpr std::array<std::string_view, 3> secrets{"GPUX_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"};
 
-std::vector<char*> environment_of_worker() {
+std::vector<char*> environment_of_worker(Sandbox sandbox) {
   std::vector<char*> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
     const std::string_view name = variable.substr(0, variable.find('='));
-    if (std::ranges::find(secrets, name) == secrets.end()) variables.push_back(*entry);
+    const bool is_kept =
+        sandbox == Sandbox::off ? std::ranges::find(secrets, name) == secrets.end() : sandbox_keeps_variable(name);
+    if (is_kept) variables.push_back(*entry);
   }
   variables.push_back(nullptr);
   return variables;
@@ -68,23 +71,25 @@ std::filesystem::path program_of_workers() {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::string& label) {
+WorkerProcess::WorkerProcess(const std::string& label, Sandbox sandbox) {
   const std::filesystem::path program = program_of_workers();
   auto [own, others] = make_socket_pair();
   SpawnActions actions;
   ::posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(actions.get(), STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(actions.get(), errors_.writing_end(), STDERR_FILENO);
   ::posix_spawn_file_actions_adddup2(actions.get(), others.get(), worker_socket);
   ::posix_spawn_file_actions_addclosefrom_np(actions.get(), worker_socket + 1);
   std::array<std::string, 3> words{"gpux", "worker", label};
   std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
-  std::vector<char*> environment = environment_of_worker();
+  std::vector<char*> environment = environment_of_worker(sandbox);
   const int failure =
       ::posix_spawn(&id_, program.c_str(), actions.get(), nullptr, arguments.data(), environment.data());
   if (failure != 0) {
     id_ = -1;
     throw Error(ErrorCode::internal, fmt::format("cannot start a worker process: {}", std::strerror(failure)));
   }
+  errors_.close_writing_end();
   control_ = std::move(own);
 }
 

@@ -6,16 +6,19 @@
 #include <sys/types.h>
 
 #include "base/unique_fd.h"
+#include "gpux/options.h"
+#include "runtime/isolation/error_stream.h"
 
 namespace gpux::runtime::isolation {
 
-/// A process of this program that runs `gpux worker`: it has the standard streams, a socket, and no other descriptor of
-/// this process. It ends with the thread that started it, at the latest.
+/// A process of this program that runs `gpux worker`: it has a pipe for its standard error, a socket, and no descriptor
+/// of this process. It ends with the thread that started it, at the latest.
 class WorkerProcess {
  public:
-  /// `label`: shown in the list of processes. Errors usage where this program is not gpux; internal,
+  /// `label`: shown in the list of processes. With a sandbox it gets the variables that sandbox_keeps_variable() names,
+  /// without one all but the keys and tokens of gpux. Errors usage where this program is not gpux; internal,
   /// resource_exhausted.
-  explicit WorkerProcess(const std::string& label);
+  WorkerProcess(const std::string& label, Sandbox sandbox);
   /// Kills it, unless it has ended.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
@@ -33,6 +36,7 @@ class WorkerProcess {
   std::string wait();
 
  private:
+  ErrorStream errors_;
   UniqueFd control_;
   pid_t id_ = -1;  // -1: it has ended
 };

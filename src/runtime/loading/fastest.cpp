@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/sha256.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "provider/engine_cache.h"
 #include "runtime/loading/precision_variant.h"
@@ -235,7 +236,12 @@ std::string library_version(const fs::path& library) {
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,
                         std::span<const FastestCandidate> candidates, const Machine& machine) {
   std::string text = fmt::format("choice 2\nmodel {}\n", sha256_of_file(model));
-  for (const ExternalFile& file : info.external_files) text += fmt::format("data {} {}\n", file.location, file.bytes);
+  const auto add_external = [&](const ModelInfo& of_model) {
+    for (const ExternalFile& file : of_model.external_files) {
+      text += fmt::format("data {} {}\n", file.location, file.bytes);
+    }
+  };
+  add_external(info);
   text += fmt::format("machine {} {} processors\n", machine_fingerprint(), usable_processors(machine));
   for (const PciDevice& device : pci_accelerators(machine)) {
     text += fmt::format("device {} {:04x}:{:04x}\n", device.address, device.vendor_id, device.device_id);
@@ -245,7 +251,9 @@ std::string fastest_key(const fs::path& model, const ModelInfo& info, const Load
   for (const FastestCandidate& candidate : candidates) {
     text += fmt::format("candidate {} {} [{}] [{}]\n", candidate.name, candidate.precision,
                         library_version(candidate.provider.library), library_version(candidate.provider.core));
-    if (candidate.variant != nullptr) text += fmt::format("variant {}\n", sha256_of_file(candidate.variant->file));
+    if (candidate.variant == nullptr) continue;
+    text += fmt::format("variant {}\n", sha256_of_file(candidate.variant->file));
+    add_external(ModelInspector::inspect(candidate.variant->file));
   }
   return sha256_of(text);
 }

@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/changing_files.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "onnx/input_flow.h"
 #include "onnx/pooled_output.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
@@ -23,7 +25,9 @@
 #include "provider/select.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
+#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
+#include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
 
 namespace gpux::runtime {
@@ -113,12 +117,23 @@ bool has_cpu(const Verdict& verdict) {
                      [](const auto& attempt) { return attempt.id == "cpu"; });
 }
 
+// Where the placement is known and there is no node, all results were computed while the model was loaded.
+bool has_work(const Verdict& verdict) {
+  return !verdict.placement_known || verdict.node_count != 0;
+}
+
+bool is_active(const std::string& id, const Verdict& verdict) {
+  return std::ranges::find(verdict.active, id) != verdict.active.end();
+}
+
 void check_after(const Plan& plan, const std::string& wanted, const LoadOptions& options) {
   if (options.strict == Strictness::off) return;
   const Verdict& verdict = plan.verdict;
-  if (std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end() &&
-      verdict.node_count != 0) {
-    fail_strictly(wanted, verdict);
+  if (!is_active(wanted, verdict) && has_work(verdict)) fail_strictly(wanted, verdict);
+  if (!verdict.placement_known) {
+    const auto found = std::ranges::find(verdict.tried, wanted, &ProviderAttempt::id);
+    // Nothing shows that it runs a node.
+    if (found != verdict.tried.end() && wanted != "cpu" && !found->reason.empty()) fail_strictly(wanted, verdict);
   }
   if (options.strict != Strictness::nodes) return;
   // A single name stands for itself here; its chain and the CPU are what it must not fall back to.
@@ -128,6 +143,10 @@ void check_after(const Plan& plan, const std::string& wanted, const LoadOptions&
     if (std::find(allowed.begin(), allowed.end(), id) != allowed.end()) continue;
     for (const ProviderAttempt& attempt : verdict.tried) {
       if (attempt.id != id) continue;
+      if (!verdict.placement_known) {
+        throw Error(ErrorCode::provider_unavailable,
+                    fmt::format("strict=nodes: nodes run on {}, outside '{}'", id, verdict.requested));
+      }
       throw Error(ErrorCode::provider_unavailable,
                   fmt::format("strict=nodes: {} of {} nodes run on {}, outside '{}'", attempt.node_count,
                               verdict.node_count, id, verdict.requested));
@@ -158,7 +177,8 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
     ids.push_back(candidate.id);
     // What it compiled is for its library, as engines of the cache are.
     if (const auto* row = provider::find_row(candidate.id); row != nullptr && provider::can_keep_engines(*row)) {
-      graph.runtime_version = provider::compiled_by(graph.runtime_version, candidate.library);
+      graph.runtime_version =
+          provider::compiled_by(graph.runtime_version, candidate.library, provider::loaded_compilers(*row));
     }
     for (const ProviderAttempt& attempt : plan.verdict.tried) {
       if (attempt.id == candidate.id && !attempt.devices.empty()) devices.push_back(name_of(attempt.devices.front()));
@@ -191,6 +211,28 @@ std::string computed_by(const Plan& plan, const LoadOptions& options) {
     text += fmt::format("custom operators {} {}\n", library.string(), library_version(library));
   }
   return text;
+}
+
+// What another process that loads the same has to come to. Libraries count by their content.
+LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options, const std::filesystem::path& loaded) {
+  const Verdict& verdict = plan.verdict;
+  LoadedIdentity identity{
+      {"ONNX Runtime", fmt::format("{} ({})", verdict.runtime_version, library_content(verdict.runtime_path))},
+      {"the precision", verdict.precision},
+      {"what it runs on", join(verdict.active)},
+      {"the ONNX file that runs", loaded.filename().string()}};
+  for (const Candidate& candidate : plan.candidates) {
+    const std::string library = candidate.library.empty() ? "ONNX Runtime's own" : library_content(candidate.library);
+    identity.emplace_back("provider " + candidate.id, library);
+  }
+  for (const ProviderAttempt& attempt : verdict.tried) {
+    if (attempt.outcome != Outcome::active || attempt.devices.empty()) continue;
+    identity.emplace_back("the device of " + attempt.id, name_of(attempt.devices.front()));
+  }
+  for (const std::filesystem::path& library : options.custom_operator_libraries) {
+    identity.emplace_back(fmt::format("the library of operators '{}'", library.string()), library_content(library));
+  }
+  return identity;
 }
 
 // The graph made for just this choice, or null.
@@ -229,7 +271,7 @@ OptimizedGraph written_graph(const Plan& plan, const LoadOptions& options, ort::
   }
   settings.optimization = ort::OptimizationLevel::disabled;
   try {
-    (void)ort::Session::from_file(file, settings);
+    (void)session_of_file(file, settings);
   } catch (const Error& failure) {
     throw Error(ErrorCode::provider_unavailable,
                 fmt::format("no optimized graph can be kept: {} cannot load what it compiled: {}", graph.provider,
@@ -339,7 +381,7 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
       }
     }
   }
-  return ort::Session::from_file(file, settings);
+  return session_of_file(file, settings);
 }
 
 // Whether what the model gives is copied from a device.
@@ -399,6 +441,16 @@ ort::Session open_pooled(const std::string& model, const std::filesystem::path& 
   return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
 }
 
+// Compiled code of a stranger, which a driver runs unseen, is for a worker process.
+void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
+  if (options.pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
+  throw Error(
+      ErrorCode::invalid_model,
+      fmt::format("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
+                  "process with a sandbox only, and this model runs in this process",
+                  info.path.string(), options.pulled_from));
+}
+
 // Whether a session of the model can be made without one of the candidates.
 bool loads_without(std::size_t left_out, const std::filesystem::path& model, const LoadOptions& options,
                    const Plan& plan) {
@@ -408,11 +460,26 @@ bool loads_without(std::size_t left_out, const std::filesystem::path& model, con
     if (i != left_out) settings.providers.push_back(plan.candidates[i].append);
   }
   try {
-    (void)ort::Session::from_file(model, settings);
+    (void)session_of_file(model, settings);
   } catch (const Error& error) {
     log::debug("no session without {} either: {}", plan.candidates[left_out].id, error.message());
     return false;
   }
+  return true;
+}
+
+// Where the provider that failed was given an engine that was kept, it may be damaged, or one that this provider cannot
+// read: it is removed, once, so that the provider compiles again.
+bool discard_kept_engine(const Error& error, const std::filesystem::path& file, Plan& plan) {
+  if (plan.candidates.empty() || error.code() == ErrorCode::resource_exhausted) return false;
+  const std::optional<std::size_t> named = named_in(error, plan.candidates, file);
+  if (!named && plan.candidates.size() > 1) return false;
+  ProviderAttempt* attempt = attempt_of(plan.verdict, plan.candidates[named.value_or(0)].id);
+  if (!attempt->has_kept_engine) return false;
+  provider::discard_engines(attempt->engine_folder);
+  attempt->has_kept_engine = false;
+  plan.verdict.notes.push_back(fmt::format("{}: the engine that was kept is removed, and the model compiled again: {}",
+                                           attempt->id, error.message()));
   return true;
 }
 
@@ -439,7 +506,7 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
   if (options.strict == Strictness::off || id != wanted) return;
   try {
     // A model that no provider can load is to be told as such.
-    (void)ort::Session::from_file(model, settings_for(options, {}));
+    (void)session_of_file(model, settings_for(options, {}));
   } catch (const Error& without) {
     throw model_error(without, model);
   }
@@ -456,6 +523,7 @@ void discard_profile(Loaded& loaded) {
 }
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  refuse_compiled_code(info, options);
   Plan plan = make_plan(model, info, options, Machine::this_one());
   check_before(plan, options);
   const std::string wanted = insisted_on(plan);
@@ -467,6 +535,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const ort::OptimizationLevel optimization = settings.optimization;
   OptimizedGraph written;
   std::optional<ort::Session> session;
+  std::filesystem::path loaded;
   const PrecisionVariant* variant = nullptr;
   bool graphs_fail = false;
   PooledModel pooled_model(options, info.signature);
@@ -481,7 +550,10 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
       try {
         // Its external data, too, has to be beside it.
-        if (file != model) (void)ModelInspector::inspect(file);
+        const ModelInfo info_of_file = file == model ? info : ModelInspector::inspect(file);
+        if (file != model) refuse_compiled_code(info_of_file, options);
+        if (!options.map_weights) settings.changing_files = files_of(file, info_of_file);
+        loaded = file;
         const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
         is_pooled = pooled.has_value();
         session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
@@ -489,6 +561,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
         if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
+        if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
         if (graph != nullptr) {
           graphs_fail = true;
           plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
@@ -499,6 +572,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           pooled_model.fail(error.message());
           continue;
         }
+        if (discard_kept_engine(error, file, plan)) continue;
         if (forget_derived_shapes(plan, error.message())) continue;
         if (plan.candidates.empty()) throw model_error(error, model);
         drop_culprit(error, file, model, wanted, options, plan);
@@ -514,9 +588,13 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
       attempt.reason = "not in the list: it took what the others left";
       verdict.tried.push_back(std::move(attempt));
     }
-    provider::apply_placement(session->assignment(), session->log(), verdict);
-    verdict.fell_back = verdict.node_count != 0 && wanted != "cpu" &&
-                        std::find(verdict.active.begin(), verdict.active.end(), wanted) == verdict.active.end();
+    const std::vector<ort::AssignedNode> nodes = session->assignment();
+    provider::PlacementEvidence evidence{.uses_other_device = session->uses_other_device()};
+    if (provider::may_leave_out_nodes(nodes, verdict)) {
+      evidence.has_work = onnx::input_flow(variant == nullptr ? model : variant->file).reaches_outputs;
+    }
+    provider::apply_placement(nodes, session->log(), verdict, evidence);
+    verdict.fell_back = has_work(verdict) && wanted != "cpu" && !is_active(wanted, verdict);
     check_after(plan, wanted, options);
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
@@ -533,6 +611,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options);
   if (is_pooled) computed += "pooled in the graph\n";
+  LoadedIdentity identity = identity_of(plan, options, loaded);
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
@@ -540,6 +619,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
+          .identity = std::move(identity),
           .has_pooled_output = is_pooled,
           .written_graph = std::move(written)};
 }

@@ -8,6 +8,7 @@
 #include "gpux/options.h"
 #include "gpux/verdict.h"
 #include "ort/session.h"
+#include "runtime/loading/loaded_identity.h"
 
 namespace gpux::runtime {
 
@@ -20,6 +21,7 @@ struct Loaded {
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
   std::string computed_by;         ///< ONNX Runtime, the providers with their versions and options, and the processor
+  LoadedIdentity identity;         ///< the same and the verdict, for a comparison with another load; without the files
   bool has_pooled_output = false;  ///< LoadOptions::pooled_output was added
   OptimizedGraph written_graph;    ///< and what it was made for; has no file if none was requested
 };

@@ -8,6 +8,7 @@
 
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
 #include "provider/placement.h"
@@ -135,6 +136,21 @@ std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std:
   return cores;
 }
 
+std::string digest_with_weights(const std::filesystem::path& file, const ModelInfo& info) {
+  std::vector<std::filesystem::path> weights;
+  for (const ExternalFile& external : info.external_files) {
+    weights.push_back(file.parent_path() / external.location);
+  }
+  return provider::model_digest(file, weights);
+}
+
+// What a graph is added that pools the vectors of tokens.
+std::string text_of(const PooledOutput& pooled) {
+  std::string text = fmt::format("+pooled {} by {}", pooled.token_vectors, pooled.attention_mask);
+  for (const Pooling pooling : pooled.poolings) text += fmt::format(" {}", static_cast<int>(pooling));
+  return text + (pooled.normalizes ? " normalized" : "");
+}
+
 /// What engines are compiled of, and where.
 struct Subject {
   const std::filesystem::path& model;
@@ -147,12 +163,8 @@ std::string digest_for(const ProviderReport& report, const LoadOptions& options,
                        const provider::ResolvedOptions& resolved) {
   const PrecisionVariant* variant =
       resolved.precision.empty() && report.id != "cpu" ? accelerator_variant_of(options, options.precision) : nullptr;
-  if (variant != nullptr) return provider::model_digest(variant->file, {});
-  std::vector<std::filesystem::path> weights;
-  for (const ExternalFile& file : subject.info.external_files) {
-    weights.push_back(subject.model.parent_path() / file.location);
-  }
-  return provider::model_digest(subject.model, weights);
+  if (variant != nullptr) return digest_with_weights(variant->file, ModelInspector::inspect(variant->file));
+  return digest_with_weights(subject.model, subject.info);
 }
 
 /// The shapes that a provider gets beside the user's own.
@@ -217,9 +229,10 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
   } catch (const Error&) {
     return;  // of a file that cannot be read: what loads the model says so
   }
-  if (options.pooled_output) digest += "+pooled";  // it may be compiled with that output
-  const provider::EngineFolder folder = cache->open(provider::engine_key(
-      *row, digest, provider::compiled_by(ort::Core::current()->version(), report.library), resolved, device));
+  if (options.pooled_output) digest += text_of(*options.pooled_output);  // it may be compiled with that output
+  const std::string version =
+      provider::compiled_by(ort::Core::current()->version(), report.library, provider::loaded_compilers(*row));
+  const provider::EngineFolder folder = cache->open(provider::engine_key(*row, digest, version, resolved, device));
   if (folder.path.empty()) return;
   LoadOptions with_folder = options;
   with_folder.cache_directory = folder.path;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "gpux/error.h"
 #include "gpux/runtime.h"
@@ -128,12 +129,21 @@ std::optional<std::int64_t> shared_rows(const NamedValues& item) {
   return rows;
 }
 
+bool has_telling_name(const Dimension& dimension) {
+  std::string_view name = dimension.name;
+  const std::size_t digits = name.size() - std::min(name.find_last_not_of("0123456789") + 1, name.size());
+  if (digits == 0) return !name.empty() && name != "?" && name != "None";
+  name.remove_suffix(digits);
+  return name != "unk__" && !name.ends_with("DynamicDimension.") && !name.ends_with("_dim_");
+}
+
 bool signature_permits_sharing(const Signature& signature) {
   std::optional<std::string> batch_name;
   const auto free_first = [&](const SignatureEntry& entry) {
     if (entry.type.kind != ValueKind::tensor || !entry.type.dimensions || entry.type.dimensions->empty()) return false;
     const Dimension& first = entry.type.dimensions->front();
     if (first.size) return false;
+    if (!has_telling_name(first)) return true;
     if (!batch_name) batch_name = first.name;
     return *batch_name == first.name;
   };

@@ -25,8 +25,12 @@ struct BatchGroup {
   [[nodiscard]] std::int64_t own_rows() const noexcept;
 };
 
+/// Whether the dimension's name tells it from others: it has one, and no converter made it up for want of a name, as
+/// tf2onnx ("unk__12"), Paddle ("DynamicDimension.3") and torch.onnx ("Gemmoutput_dim_0") do. Pure.
+bool has_telling_name(const Dimension& dimension);
+
 /// Whether the signature permits that several items share a run: every input and output is a tensor whose first
-/// dimension is free, and all those dimensions carry the same name, or none does. That they may is a matter of
+/// dimension is free, and those of them with a telling name carry the same. That they may is a matter of
 /// Runtime::run_sharing(): the first axis of such a model may be time, nodes or anything else.
 bool signature_permits_sharing(const Signature& signature);
 

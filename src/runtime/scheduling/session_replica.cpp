@@ -19,7 +19,10 @@ SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::
       device_(device),
       processors_(std::move(processors)),
       waits_for_worker_(waits_for_worker),
-      turn_(std::move(turn)) {}
+      turn_(std::move(turn)) {
+  // The runs of a worker process take the turns there.
+  if (turn_ != nullptr && runtime.state_->remote != nullptr) runtime.state_->remote->limit_computing(turn_->runs());
+}
 
 SessionReplica::~SessionReplica() = default;
 
@@ -92,6 +95,10 @@ const std::vector<std::string>& SessionReplica::output_names() const noexcept {
 
 const std::string& SessionReplica::computed_by() const noexcept {
   return runtime_.state_->loaded.computed_by;
+}
+
+const LoadedIdentity& SessionReplica::identity() const noexcept {
+  return runtime_.state_->loaded.identity;
 }
 
 Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {

@@ -10,6 +10,7 @@
 
 #include "gpux/runtime.h"
 #include "ort/compute_turn.h"
+#include "runtime/loading/loaded_identity.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace gpux::runtime {
@@ -54,6 +55,9 @@ class SessionReplica : public Replica {
 
   /// What else than the model decides over its answers: Loaded::computed_by.
   [[nodiscard]] const std::string& computed_by() const noexcept;
+
+  /// Loaded::identity.
+  [[nodiscard]] const LoadedIdentity& identity() const noexcept;
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
   Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);

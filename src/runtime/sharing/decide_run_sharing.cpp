@@ -20,8 +20,7 @@ RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
   if (state.sharing) return *state.sharing;
   const runtime::SharingSubject subject =
       runtime::sharing_subject(state.info, state.loaded.weights_file, state.options);
-  state.sharing =
-      runtime::decide_without_trial(runtime::sharing_facts(state.info.signature, subject.operators, state.options));
+  state.sharing = runtime::decide_without_trial(subject.facts);
   if (state.sharing) return *state.sharing;
   const bool is_worth_a_trial = options.requests >= runtime::min_requests_for_a_trial;
   if (!is_worth_a_trial && !runtime::may_have_kept_trials(subject.files)) {

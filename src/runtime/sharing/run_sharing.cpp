@@ -1,6 +1,9 @@
 #include "runtime/sharing/run_sharing.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "runtime/scheduling/batch.h"
 
 namespace gpux {
 
@@ -94,18 +98,22 @@ std::string first_axis_obstacle(const Signature& signature) {
 }
 
 std::string dimension_name_obstacle(const Signature& signature) {
-  std::optional<std::string> batch;
-  std::string obstacle;
+  std::string batch, obstacle;
+  std::set<std::string_view> first_names;
   for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
     if (!entry.type.dimensions || entry.type.dimensions->empty() || !obstacle.empty()) return;
+    const Dimension& first = entry.type.dimensions->front();
+    if (!first.name.empty()) first_names.insert(first.name);
+    if (!has_telling_name(first)) return;
+    if (batch.empty()) batch = first.name;
+    if (first.name == batch) return;
+    obstacle = fmt::format("{}, and the first dimension of others is called '{}'", described(entry, side), batch);
+  });
+  for_each_entry(signature, [&](const SignatureEntry& entry, const char* side) {
+    if (!entry.type.dimensions || !obstacle.empty()) return;
     const std::vector<Dimension>& dimensions = *entry.type.dimensions;
-    if (!batch) batch = dimensions.front().name;
-    if (dimensions.front().name != *batch) {
-      obstacle = fmt::format("{}, and the first dimension of others is called '{}'", described(entry, side), *batch);
-      return;
-    }
     for (std::size_t i = 1; i < dimensions.size(); ++i) {
-      if (batch->empty() || dimensions[i].size || dimensions[i].name != *batch) continue;
+      if (dimensions[i].size || !first_names.contains(dimensions[i].name)) continue;
       obstacle = fmt::format("{}: dimension {} would grow with the rows of a shared run", described(entry, side), i);
       return;
     }
@@ -129,40 +137,75 @@ std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operat
   return {};
 }
 
+std::string content_obstacle(const Signature& signature, const onnx::InputFlow& flow) {
+  const auto tells = [](std::string_view name, std::string_view what) {
+    return fmt::format(
+        "{} {}, so that answers may vary with what shares their run, and made-up requests do not show "
+        "it; batch_axis 0 states that requests may share runs",
+        name, what);
+  };
+  if (!flow.content_operator.empty()) return tells(flow.content_operator, "works by what the requests of a run hold");
+  if (flow.foreign_operator.empty()) return {};
+  const auto takes_texts = [](const SignatureEntry& entry) { return entry.type.element == ElementType::string; };
+  if (std::ranges::any_of(signature.inputs, takes_texts)) {
+    return tells(flow.foreign_operator, "is a custom operator that works on texts");
+  }
+  std::set<std::string_view> named;
+  for (const SignatureEntry& entry : signature.inputs) {
+    for (const Dimension& dimension : *entry.type.dimensions) {
+      if (has_telling_name(dimension)) named.insert(dimension.name);
+    }
+  }
+  for (const SignatureEntry& entry : signature.outputs) {
+    for (std::size_t i = 1; i < entry.type.dimensions->size(); ++i) {
+      const Dimension& dimension = (*entry.type.dimensions)[i];
+      if (dimension.size || named.contains(dimension.name)) continue;
+      return tells(flow.foreign_operator,
+                   fmt::format("is a custom operator that may decide over dimension {} of output '{}', which no input "
+                               "names",
+                               i, entry.name));
+    }
+  }
+  return {};
+}
+
 SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights,
                                const LoadOptions& options) {
   SharingSubject subject{.files = {.weights = weights, .steps = {}, .external_files = info.external_files},
-                         .operators = info.operators};
+                         .facts = {.first_axis = first_axis_obstacle(info.signature),
+                                   .dimension_names = dimension_name_obstacle(info.signature),
+                                   .setting = options.batch_axis,
+                                   .setting_from = options.batch_axis_from}};
+  std::map<std::string, std::uint64_t> operators = info.operators;
   if (weights != info.path) {
     ModelInfo variant = ModelInspector::inspect(weights);
     subject.files.external_files = std::move(variant.external_files);
-    subject.operators = std::move(variant.operators);
+    operators = std::move(variant.operators);
   }
   for (const std::filesystem::path& step : {options.before, options.after}) {
     if (step.empty()) continue;
     subject.files.steps.push_back(step);
-    for (const auto& [name, count] : ModelInspector::inspect(step).operators) subject.operators[name] += count;
+    for (const auto& [name, count] : ModelInspector::inspect(step).operators) operators[name] += count;
+  }
+  subject.facts.operators = operator_obstacle(operators);
+  if (!subject.facts.first_axis.empty()) return subject;
+  std::vector<std::filesystem::path> files = subject.files.steps;
+  files.push_back(weights);
+  for (const std::filesystem::path& file : files) {
+    if (subject.facts.contents.empty()) {
+      subject.facts.contents = content_obstacle(info.signature, onnx::input_flow(file));
+    }
   }
   return subject;
 }
 
 KnownSharing known_sharing(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options) {
   const SharingSubject subject = sharing_subject(info, weights, options);
-  KnownSharing known{.decision = decide_without_trial(sharing_facts(info.signature, subject.operators, options)),
-                     .trials = {}};
+  KnownSharing known{.decision = decide_without_trial(subject.facts), .trials = {}};
   if (!known.decision && may_have_kept_trials(subject.files)) {
     known.trials = read_kept_trials(kept_trials_file(subject.files));
   }
   return known;
-}
-
-SharingFacts sharing_facts(const Signature& signature, const std::map<std::string, std::uint64_t>& operators,
-                           const LoadOptions& options) {
-  return {.first_axis = first_axis_obstacle(signature),
-          .dimension_names = dimension_name_obstacle(signature),
-          .operators = operator_obstacle(operators),
-          .setting = options.batch_axis,
-          .setting_from = options.batch_axis_from};
 }
 
 std::optional<RunSharing> decide_without_trial(const SharingFacts& facts) {
@@ -179,6 +222,7 @@ std::optional<RunSharing> decide_without_trial(const SharingFacts& facts) {
   if (!facts.first_axis.empty()) return RunSharing{false, Source::signature, facts.first_axis};
   if (!facts.dimension_names.empty()) return RunSharing{false, Source::signature, facts.dimension_names};
   if (!facts.operators.empty()) return RunSharing{false, Source::graph, facts.operators};
+  if (!facts.contents.empty()) return RunSharing{false, Source::graph, facts.contents};
   return std::nullopt;
 }
 

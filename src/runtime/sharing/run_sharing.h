@@ -10,6 +10,7 @@
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/run_sharing.h"
+#include "onnx/input_flow.h"
 #include "runtime/sharing/kept_trials.h"
 #include "runtime/sharing/sharing_trial.h"
 
@@ -20,27 +21,29 @@ namespace gpux::runtime {
 /// dimension is fixed or unknown. Empty where they can. Pure.
 std::string first_axis_obstacle(const Signature& signature);
 
-/// Why the names of dimensions contradict a batch along the first axis: first dimensions of different names, or one
-/// whose name another dimension has, too. Empty where they do not. Pure.
+/// Why the names of dimensions contradict a batch along the first axis: first dimensions of different telling names, or
+/// one whose name another dimension has, too. Empty where they do not. Pure.
 std::string dimension_name_obstacle(const Signature& signature);
 
 /// Operators whose answer for a row depends on the other rows, or differs from run to run: dynamic quantization, random
 /// numbers. Empty where there is none of them. `operators` as in ModelInfo. Pure.
 std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operators);
 
+/// Why made-up requests prove nothing, as what a request holds decides over the sizes or the number of computations of
+/// a whole run: a content_operator of onnx::InputFlow; or a foreign_operator, which may be one, of a model that takes
+/// texts or gives an output of a free size that no input names. Empty where they do. Pure.
+std::string content_obstacle(const Signature& signature, const onnx::InputFlow& flow);
+
 /// All that is known without running the model.
 struct SharingFacts {
-  std::string first_axis = {}, dimension_names = {}, operators = {};  ///< obstacles; empty: none
+  std::string first_axis = {}, dimension_names = {}, operators = {}, contents = {};  ///< obstacles; empty: none
   std::optional<BatchAxis> setting = {};
   std::string setting_from = {};  ///< for messages
 };
 
-SharingFacts sharing_facts(const Signature& signature, const std::map<std::string, std::uint64_t>& operators,
-                           const LoadOptions& options);
-
-/// The decision where the facts suffice: a setting takes precedence over names and operators. Empty where a trial has
-/// to decide. Error invalid_config (usage for a flag) where
-/// the setting is zero and there is no free first axis. Pure.
+/// The decision where the facts suffice: a setting takes precedence over names, operators and contents. Empty where a
+/// trial has to decide. Error invalid_config (usage for a flag) where the setting is zero and there is no free first
+/// axis. Pure.
 std::optional<RunSharing> decide_without_trial(const SharingFacts& facts);
 
 /// The decision after a trial. Pure.
@@ -59,10 +62,10 @@ struct KnownSharing {
 /// whole where there may be trials of it. Errors of decide_without_trial() and of ModelInspector.
 KnownSharing known_sharing(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options);
 
-/// The files whose content decides over the answers, and the operators in them.
+/// The files whose content decides over the answers, and what is known of them.
 struct SharingSubject {
   TrialSubject files;
-  std::map<std::string, std::uint64_t> operators;
+  SharingFacts facts;
 };
 
 /// Errors of ModelInspector.

@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "embedding/graph_pooling.h"
+#include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "generation/decoder.h"
@@ -140,7 +141,7 @@ ServingOptions serving_options(const Said& said, const ServingFlags& flags, cons
   options.max_queue_delay = flags.max_queue_delay.empty()
                                 ? said.setting(&ServingSettings::max_queue_delay).value_or(std::chrono::milliseconds(0))
                                 : duration_of(flags.max_queue_delay, "--max-queue-delay");
-  options.max_queue = flags.max_queue.value_or(said.setting(&ServingSettings::max_queue).value_or(1024));
+  options.max_queue = flags.max_queue.value_or(said.setting(&ServingSettings::max_queue).value_or(options.max_queue));
   const bool timeout_is_flag = !flags.timeout.empty() || !environment_variable("GPUX_TIMEOUT").empty();
   options.timeout = opened.settings.timeout;
   if (const auto timeout = said.setting(&ServingSettings::timeout); timeout && !timeout_is_flag) {
@@ -304,10 +305,9 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   generator.context_length = texts.context_length.value_or(generator.context_length);
   generator.cache_bytes = texts.cache_bytes.value_or(generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
-  if (const auto queue = said.setting(&ServingSettings::max_queue)) generator.max_waiting = *queue;
-  generator.max_waiting = flags.max_queue.value_or(generator.max_waiting);
+  generator.max_waiting = options.max_queue;
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
-  text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   auto engine = std::make_shared<generation::Engine>(opened.load(), std::move(tokenizer), std::move(files), generator);
   require_this_core(engine->runtime());
   Workers loaded;

@@ -87,4 +87,10 @@ Error ModelEntry::unready() const {
   return {ErrorCode::not_found, fmt::format("model '{}' is not loaded", name)};
 }
 
+Error ModelEntry::refusal() const {
+  const Error error = unready();
+  if (!failure) return error;
+  return {error.code(), fmt::format("{}: {}", error.message(), reason)};
+}
+
 }  // namespace gpux::server

@@ -75,6 +75,9 @@ struct ModelEntry {
 
   /// The error of a request while there is no model.
   [[nodiscard]] Error unready() const;
+
+  /// The same with the reason of the last load where that failed: never its own code, as no request is at fault.
+  [[nodiscard]] Error refusal() const;
 };
 
 using ModelVersions = std::map<std::string, ModelEntry, VersionLess>;

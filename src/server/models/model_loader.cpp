@@ -84,6 +84,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
   }
   std::list<Waiter> served;
+  std::optional<Error> refusal;
   bool is_new_reason = true, is_wanted = true;
   {
     const std::lock_guard lock(state_.mutex);
@@ -95,6 +96,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
       is_new_reason = entry->reason != for_clients(*failure).message();
       if (is_wanted) entry->note_failure(*failure, state_.options.first_retry_delay);
       entry->apply(ModelEvent::load_failed, after);
+      refusal = entry->refusal();
     } else {
       is_wanted = entry->apply(ModelEvent::load_succeeded, after).install;
       if (is_wanted) {
@@ -112,7 +114,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     } else {
       log::warning("{}: {}", label_of(source), failure->message());
     }
-    fail_all(after.failed, for_clients(*failure));
+    fail_all(after.failed, *refusal);
     return failure;
   }
   if (!is_wanted) {

@@ -21,7 +21,20 @@ std::shared_ptr<ServedModel> ModelReaper::adopt(const std::shared_ptr<ModelReape
     // So that take() need not allocate.
     reaper->dead_.reserve(reaper->alive_);
   }
-  return {model.release(), [reaper](ServedModel* dead) { reaper->take(dead); }};
+  std::shared_ptr<ServedModel> adopted(model.release(), [reaper](ServedModel* dead) { reaper->take(dead); });
+  const std::lock_guard lock(reaper->mutex_);
+  std::erase_if(reaper->adopted_, [](const auto& one) { return one.expired(); });
+  reaper->adopted_.push_back(adopted);
+  return adopted;
+}
+
+std::vector<std::shared_ptr<ServedModel>> ModelReaper::alive() const {
+  std::vector<std::shared_ptr<ServedModel>> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : adopted_) {
+    if (auto model = one.lock()) all.push_back(std::move(model));
+  }
+  return all;
 }
 
 bool ModelReaper::wait_for_all(std::chrono::steady_clock::time_point deadline) {

@@ -25,6 +25,9 @@ class ModelReaper {
   static std::shared_ptr<ServedModel> adopt(const std::shared_ptr<ModelReaper>& reaper,
                                             std::unique_ptr<ServedModel> model);
 
+  /// Those that somebody uses, in the order in which they were adopted.
+  [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> alive() const;
+
   /// Whether all that were adopted are destroyed by then.
   bool wait_for_all(std::chrono::steady_clock::time_point deadline);
 
@@ -32,9 +35,10 @@ class ModelReaper {
   void take(ServedModel* dead);
   void work();
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::unique_ptr<ServedModel>> dead_;
+  std::vector<std::weak_ptr<ServedModel>> adopted_;
   std::size_t alive_ = 0;
   bool ended_ = false;
   std::thread thread_;  // last: it uses the rest

@@ -155,6 +155,16 @@ std::vector<std::shared_ptr<ServedModel>> ModelRepository::models() const {
   return ready;
 }
 
+std::vector<std::shared_ptr<ServedModel>> ModelRepository::models_in_use() const {
+  std::vector<std::shared_ptr<ServedModel>> all = models();
+  for (auto& model : state_->shared.reaper->alive()) {
+    const bool is_replaced = std::ranges::any_of(
+        all, [&](const auto& other) { return other->name() == model->name() && other->version() == model->version(); });
+    if (!is_replaced) all.push_back(std::move(model));
+  }
+  return all;
+}
+
 std::vector<std::shared_ptr<const ModelDescription>> ModelRepository::descriptions() const {
   std::vector<std::shared_ptr<const ModelDescription>> all;
   const std::lock_guard lock(state_->shared.mutex);
@@ -270,9 +280,7 @@ void ModelRepository::use(std::string_view name, std::string_view version, const
     if (!loaded) {
       const Clock::time_point now = Clock::now();
       if (!is_on_demand(entry.state) || entry.is_restore_late) throw entry.unready();
-      if (entry.state == ModelState::evicted && entry.is_backing_off(now)) {
-        throw Error(ErrorCode::provider_unavailable, fmt::format("{}: {}", entry.unready().message(), entry.reason));
-      }
+      if (entry.state == ModelState::evicted && entry.is_backing_off(now)) throw entry.refusal();
       Aftermath none;
       if (entry.apply(ModelEvent::restore_requested, none).queue_restore) {
         shared.jobs.add(LoadJob::Kind::restore, entry.source.name, entry.source.version);

@@ -83,6 +83,10 @@ class ModelRepository {
   /// What is ready now.
   [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> models() const;
 
+  /// models(), and after them those that were taken out of service and still answer requests, where no model of their
+  /// name and version serves.
+  [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> models_in_use() const;
+
   /// Of what is served, evicted models among them, in order of name and version.
   [[nodiscard]] std::vector<std::shared_ptr<const ModelDescription>> descriptions() const;
 

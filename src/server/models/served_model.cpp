@@ -266,7 +266,7 @@ void ServedModel::set_device_uses(const MemoryOfDevices& before) {
   const auto add = [&](const Workers& workers) {
     for (const auto& session : workers.sessions) {
       for (const ProviderAttempt& attempt : session->verdict().tried) {
-        if (attempt.node_count == 0 || !attempt.device) continue;
+        if (attempt.outcome != ProviderAttempt::Outcome::active || !attempt.device) continue;
         // The memory of a processor is the host's. A plugin that gpux does not know may have some of its own.
         if (attempt.device->kind == "cpu" && provider::find_row(attempt.id) != nullptr) continue;
         sessions.push_back({.provider = attempt.id, .device = *attempt.device});

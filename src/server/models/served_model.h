@@ -24,6 +24,7 @@
 #include "project/project_file.h"
 #include "runtime/image_input.h"
 #include "runtime/scheduling/scheduler.h"
+#include "server/generation/render_pace.h"
 #include "server/models/device_use.h"
 #include "server/models/workers.h"
 
@@ -218,6 +219,9 @@ class ServedModel {
   /// Why chat() is null.
   [[nodiscard]] const std::string& lack_of_chat() const noexcept { return lack_of_chat_; }
 
+  /// Of chat().
+  [[nodiscard]] RenderPace& render_pace() noexcept { return render_pace_; }
+
   /// Before the first request: chat(), or why there is none.
   void set_chat(std::shared_ptr<const generation::ChatPrompt> chat, std::string lack_of_chat) noexcept {
     chat_ = std::move(chat);
@@ -300,6 +304,7 @@ class ServedModel {
   std::shared_ptr<generation::Engine> engine_;
   GeneratorOptions generator_options_;
   std::shared_ptr<const generation::ChatPrompt> chat_;
+  RenderPace render_pace_;
   std::string lack_of_chat_, family_, digest_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them

@@ -53,6 +53,7 @@ void force_calls(const ToolUse& tools, const generation::AnswerFormat& format, c
   generation::ToolCallForm form = generation::tool_call_form(tools.functions, style, tools.allows_several, reasoning);
   settings.constraint = std::move(form.constraint);
   reading.settings.format = std::move(form.format);
+  reading.settings.is_enforced = true;
   if (reasoning.end.empty()) return;
   reasoning.is_open = true;
   reading.form_in_reasoning = [functions = tools.functions, style, several = tools.allows_several, reasoning] {

@@ -13,6 +13,14 @@ namespace {
 
 constexpr std::size_t max_log_probabilities = 20;
 
+// What changes no answer: notes of LiteLLM on the answers of other services, and hints for caches of prompts.
+void skip_notes(Members& members) {
+  for (const char* name : {"provider_specific_fields", "cache_control"}) {
+    const RequestJson* note = members.find(name);
+    if (note != nullptr && !note->is_object()) refuse_member(members.name_of(name), "is no object");
+  }
+}
+
 // Several texts are lines of one, as vLLM joins them.
 std::string read_parts(const RequestJson& parts, const std::string& place) {
   std::string text;
@@ -25,6 +33,7 @@ std::string read_parts(const RequestJson& parts, const std::string& place) {
     if (i != 0) text += '\n';
     part.must_find("text");
     text += part.text("text");
+    skip_notes(part);
     part.refuse_others();
   }
   return text;
@@ -48,7 +57,9 @@ ToolCall read_tool_call(const RequestJson& value, const std::string& place) {
   function.must_find("name");
   call.name = function.text("name");
   call.arguments = function.text("arguments");
+  skip_notes(function);
   function.refuse_others();
+  skip_notes(members);
   members.refuse_others();
   return call;
 }
@@ -89,6 +100,7 @@ ChatMessage read_message(const RequestJson& value, const std::string& place, con
   read.role = role == developer ? "system" : message.text("role");
   read.content = read_content(message);
   read.name = message.text("name");
+  skip_notes(message);
   if (role == assistant) read_assistant(message, read);
   if (role == tool) {
     read.tool_call_id = message.text("tool_call_id");

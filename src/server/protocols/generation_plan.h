@@ -46,7 +46,11 @@ struct GenerationPlan {
   AnswerFormat format;
 };
 
-/// The tokens of a prompt. Errors of Tokenizer::encode().
+/// Bytes of a prompt beyond which it cannot fit in the context, so that it is not tokenized to be refused: 16 for each
+/// token, which no text reaches, and at least 1 MiB. Pure.
+[[nodiscard]] std::size_t max_prompt_bytes(std::size_t context_length) noexcept;
+
+/// The tokens of a prompt, whose length the caller has checked. Errors of Tokenizer::encode().
 std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer);
 
 }  // namespace gpux::server

@@ -25,20 +25,51 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Prompts = std::vector<std::vector<std::uint32_t>>;
 
+void require_short(std::string_view prompt, std::size_t context_length, const NamedMembers& members) {
+  const std::size_t limit = max_prompt_bytes(context_length);
+  if (prompt.size() <= limit) return;
+  throw RequestError(
+      Error(ErrorCode::invalid_input,
+            fmt::format("the prompt has {} bytes; accepted: up to {}, and fewer tokens than the {} of the "
+                        "context",
+                        prompt.size(), limit, context_length)),
+      members.prompt, MemberProblem::too_long);
+}
+
 std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   std::uint64_t longest = 0;
   for (const TextInput& prompt : prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
-    if (text != nullptr) longest = std::max<std::uint64_t>(longest, std::min(text->size(), max_text_bytes));
+    if (text != nullptr) longest = std::max<std::uint64_t>(longest, text->size());
   }
   return longest * bytes_to_tokenize_a_byte;
 }
 
-// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary.
-std::uint64_t cost_of(const GenerationPlan& plan) {
+// Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
+// seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
+std::uint64_t cost_of(const GenerationPlan& plan, const RenderPace& pace) {
   const bool has_constraint = plan.settings.constraint.kind != OutputConstraint::Kind::none;
+  const bool is_slow = plan.prepare != nullptr && !pace.is_quick(Clock::now());
   return cost_to_tokenize(plan.prompts) + plan.bytes_to_prepare * bytes_to_tokenize_a_byte +
-         (has_constraint ? work_here_bytes + 1 : 0);
+         (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
+}
+
+// Makes the prompts, and notes how long that takes, also if it fails: a template may be stopped after all of its steps.
+void prepare(GenerationPlan& plan, RenderPace& pace) {
+  struct Note {
+    RenderPace& pace;
+    Clock::time_point begin = Clock::now();
+
+    ~Note() {
+      const Clock::time_point end = Clock::now();
+      pace.note(end - begin, end);
+    }
+  };
+
+  const auto make_prompts = std::exchange(plan.prepare, nullptr);
+  if (make_prompts == nullptr) return;
+  const Note note{pace};
+  make_prompts(plan);
 }
 
 // As many tokens as the context has room for.
@@ -71,10 +102,14 @@ AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
 
 }  // namespace
 
+std::size_t max_prompt_bytes(std::size_t context_length) noexcept {
+  constexpr std::size_t bytes_per_token = 16;
+  return std::max(max_text_bytes, bytes_per_token * context_length);
+}
+
 std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) return *ids;
-  const text::Encoding encoding =
-      tokenizer.encode(std::get<std::string>(prompt), {.special_tokens = special_tokens, .max_bytes = max_text_bytes});
+  const text::Encoding encoding = tokenizer.encode(std::get<std::string>(prompt), {.special_tokens = special_tokens});
   return {encoding.ids().begin(), encoding.ids().end()};
 }
 
@@ -124,11 +159,15 @@ http::Response error_response_of(const Error& error, const NamedMembers& members
   const std::string message = error.message();
   const auto has = [&](std::string_view text) { return message.find(text) != std::string::npos; };
   if (message.starts_with("the prompt has")) {
-    const MemberProblem problem = has("of the context") ? MemberProblem::too_long : MemberProblem::invalid;
+    const bool is_too_long = has("of the context") || has(" bytes; ");
+    const MemberProblem problem = is_too_long ? MemberProblem::too_long : MemberProblem::invalid;
     return error_response(RequestError(error, members.prompt, problem), protocol);
   }
   if (message.starts_with("the request asks for")) {
     return error_response(RequestError(error, "n", MemberProblem::invalid), protocol);
+  }
+  if (message.starts_with("tools ")) {
+    return error_response(RequestError(error, "tools", MemberProblem::invalid), protocol);
   }
   const bool is_of_form = std::ranges::any_of(std::array{"JSON schema: ", "regular expression: ", "grammar: "},
                                               [&](const char* prefix) { return message.starts_with(prefix); });
@@ -180,21 +219,22 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
 void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
   const auto plan = std::make_shared<GenerationPlan>(std::move(given));
   const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_of(*plan), [this, call, model, plan, prompts] {
+  do_units(call, cost_of(*plan, model->render_pace()), [this, call, model, plan, prompts] {
     try {
-      if (const auto prepare = std::exchange(plan->prepare, nullptr)) prepare(*plan);
+      prepare(*plan, model->render_pace());
       const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
       MemoryShare scratch(call.work.memory);
       constexpr std::size_t short_bytes = 4096;
       if (const auto* text = std::get_if<std::string>(&prompt); text != nullptr && text->size() > short_bytes) {
-        grow_share(scratch, call.work.memory, std::min(text->size(), max_text_bytes) * bytes_to_tokenize_a_byte,
-                   "tokenizing the prompt");
+        require_short(*text, model->engine()->context_length(), plan->members);
+        grow_share(scratch, call.work.memory, text->size() * bytes_to_tokenize_a_byte, "tokenizing the prompt");
       }
       prompts->push_back(tokens_of(prompt, plan->special_tokens, model->engine()->tokenizer()));
       if (prompts->size() < plan->prompts.size()) return true;
     } catch (const Error& error) {
       model->statistics().count(error, call.request().arrived);
-      throw;
+      call.exchange->respond(error_response_of(error, plan->members, call.protocol));
+      return false;
     }
     try {
       start_texts(call, model, *plan, std::move(*prompts));

@@ -149,7 +149,8 @@ Json capabilities_of(const ModelDescription& described, const ServedModel* model
   if (described.is_able(TextAbility::embed)) able.push_back("embedding");
   if (model == nullptr || model->chat() == nullptr) return able;
   const generation::AnswerFormat format = generation::answer_format_of(model->chat()->template_text(true));
-  if (format.tool_calls != generation::ToolCallStyle::none) able.push_back("tools");
+  const bool calls_tools = model->chat()->shows_tools() && format.tool_calls != generation::ToolCallStyle::none;
+  if (calls_tools) able.push_back("tools");
   if (!format.reasoning_end.empty()) able.push_back("thinking");
   return able;
 }

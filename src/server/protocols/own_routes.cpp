@@ -450,7 +450,7 @@ void Service::list(const Call& call) {
 void Service::metrics(const Call& call) {
   const bool json = prefers_json(call.request().headers["Accept"]);
   const auto render = [&] {
-    const auto models = repository_.models();
+    const auto models = repository_.models_in_use();
     const TransportCounts transport{counters_ ? counters_() : http::Counters{}, grpc_counts_};
     return json ? json_metrics(models, transport) : prometheus_text(models, transport);
   };

@@ -24,6 +24,9 @@ void refuse_member(const std::string& member, std::string_view what, MemberProbl
 
 namespace {
 
+// A schema of 128 levels, and what is around it.
+constexpr std::size_t max_body_depth = 136;
+
 struct BodyLimits {
   std::size_t depth, values, strings, lists, members, members_of_object;
   bool has_objects_in_lists;
@@ -33,7 +36,7 @@ BodyLimits limits_of(BodyObjects objects) {
   constexpr std::size_t max_values = 2'000'000;
   constexpr std::size_t max_settings = 64;
   constexpr std::size_t members_of_input = 4;  // "type", "image_url", and in it "url" and "detail"
-  constexpr std::size_t shallow = 8, deep = 64;
+  constexpr std::size_t shallow = 8;
   constexpr std::size_t max_members = 64 << 10;
   // What keeps their order looks for each name among those before it.
   constexpr std::size_t max_members_of_object = 4096;
@@ -54,7 +57,7 @@ BodyLimits limits_of(BodyObjects objects) {
     case BodyObjects::conversation:
       break;
   }
-  return {deep, max_values, max_members, max_members, max_members, max_members_of_object, true};
+  return {max_body_depth, max_values, max_members, max_members, max_members, max_members_of_object, true};
 }
 
 /// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
@@ -114,7 +117,6 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   }
 
  private:
-  static constexpr std::size_t max_depth = 64;  // of any body
   static constexpr std::size_t values_between_checks = 16'384;
 
   bool count() {
@@ -138,8 +140,8 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   std::string_view body_;
   const Cancellation& cancellation_;
   BodyLimits limits_;
-  std::array<bool, max_depth> is_list_{};
-  std::array<std::size_t, max_depth> members_of_{};
+  std::array<bool, max_body_depth> is_list_{};
+  std::array<std::size_t, max_body_depth> members_of_{};
   std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "tensor/convert.h"
 #include "tensor/json_writer.h"
@@ -119,7 +120,7 @@ void refuse(const std::string& message) {
 
 std::string shown(std::string_view text) {
   std::string out;
-  append_json_string(out, text.substr(0, 60));
+  append_json_string(out, utf8_prefix(text, 60));
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -75,11 +76,15 @@ http::Response similarities_json(const EmbedJobResult& result) {
   return http::Response::json(200, std::move(text));
 }
 
-void append_openai_model(std::string& out, const std::string& name, std::chrono::system_clock::time_point since) {
+// `context_length`, as vLLM has it; 0: the model generates no text, or is not known.
+void append_openai_model(std::string& out, const std::string& name, std::size_t context_length,
+                         std::chrono::system_clock::time_point since) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since.time_since_epoch()).count();
   out += R"({"id":)";
   append_json_string(out, name);
-  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"gpux"}})", seconds);
+  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"gpux")", seconds);
+  if (context_length != 0) out += fmt::format(R"(,"max_model_len":{})", context_length);
+  out += '}';
 }
 
 }  // namespace
@@ -181,17 +186,20 @@ void Service::openai_embeddings(const Call& call) {
 
 void Service::openai_models(const Call& call) {
   const std::vector<std::string> names = repository_.names();
+  std::map<std::string, std::size_t> context_lengths;
+  for (const auto& model : repository_.descriptions()) context_lengths[model->name] = model->context_length;
   std::string text = R"({"object":"list","data":[)";
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i != 0) text += ',';
-    append_openai_model(text, names[i], born_);
+    append_openai_model(text, names[i], context_lengths[names[i]], born_);
   }
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
 void Service::openai_model(const Call& call) {
   std::string text;
-  append_openai_model(text, repository_.description(call.name.value_or(""), "")->name, born_);
+  const auto model = repository_.description(call.name.value_or(""), "");
+  append_openai_model(text, model->name, model->context_length, born_);
   call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 

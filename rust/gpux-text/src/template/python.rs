@@ -479,6 +479,11 @@ fn is_number(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
 }
 
+/// A filter or a test that there is not.
+fn unknown(message: String) -> Outcome<Value> {
+    Err(Error::new(ErrorKind::UnknownFilter, message))
+}
+
 fn is_only_integer(value: &Value) -> bool {
     is_integer(value)
 }
@@ -519,6 +524,7 @@ pub fn environment() -> Environment<'static> {
     env.add_function(" slice", slice);
     env.add_function(" item", item);
     env.add_function(" attribute", attribute);
+    env.add_function(" unknown", unknown);
     env.add_function("raise_exception", raise_exception);
     env.add_function("strftime_now", strftime_now);
     env.add_function("dict", dict);

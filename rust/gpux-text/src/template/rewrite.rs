@@ -1,6 +1,8 @@
 //! Where minijinja and Jinja differ in what an expression means, the expression becomes a call of a function of
 //! python.rs. Their names begin with a blank, so that no template can name them.
 
+use std::cell::Cell;
+
 use minijinja::machinery::ast::{
     BinOp, BinOpKind, Break, Call, CallArg, CallBlock, Compare, CompareOp, Const, Continue, Do, EmitExpr,
     EmitRaw, Expr, Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro, Map, Set, SetBlock,
@@ -17,6 +19,8 @@ type Outcome<T> = Result<T, Error>;
 /// Rewrites the templates of one source.
 struct Rewriter<'a> {
     source: &'a str,
+    /// Conditions that what is being rewritten depends on.
+    conditions: Cell<usize>,
 }
 
 fn call<'a>(name: &'a str, args: Vec<Expr<'a>>, span: Span) -> Expr<'a> {
@@ -28,13 +32,10 @@ fn constant<'a>(value: Value, span: Span) -> Expr<'a> {
     Expr::Const(Spanned::new(Const { value }, span))
 }
 
-fn unknown(kind: &str, name: &str) -> Error {
-    Error::new(ErrorKind::SyntaxError, format!("no {kind} named {name:?}"))
-}
 
 /// The template that means in the engine what `parsed` means in Python. `source` is what was parsed.
 pub fn template<'a>(source: &'a str, parsed: &Stmt<'a>) -> Outcome<Stmt<'a>> {
-    Rewriter { source }.statement(parsed)
+    Rewriter { source, conditions: Cell::new(0) }.statement(parsed)
 }
 
 /// The string literal up to its quote, which has to be the end; empty where it is not.
@@ -116,6 +117,23 @@ impl<'a> Rewriter<'a> {
         all.iter().map(|one| self.expr(one)).collect()
     }
 
+    /// What a condition decides on, and the condition.
+    fn conditional<T>(&self, rewrite: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+        self.conditions.set(self.conditions.get() + 1);
+        let rewritten = rewrite();
+        self.conditions.set(self.conditions.get() - 1);
+        rewritten
+    }
+
+    /// As Jinja: an error where it is read, but behind a condition where it is used, which it may never be.
+    fn unknown(&self, kind: &str, name: &str, span: Span) -> Outcome<Expr<'a>> {
+        let message = format!("no {kind} named {name:?}");
+        match self.conditions.get() {
+            0 => Err(Error::new(ErrorKind::SyntaxError, message)),
+            _ => Ok(call(" unknown", vec![constant(Value::from(message), span)], span)),
+        }
+    }
+
     fn optional(&self, one: &Option<Expr<'a>>) -> Outcome<Option<Expr<'a>>> {
         one.as_ref().map(|one| self.expr(one)).transpose()
     }
@@ -146,7 +164,13 @@ impl<'a> Rewriter<'a> {
                 s.span(),
             )),
             Stmt::IfCond(s) => Stmt::IfCond(Spanned::new(
-                IfCond { expr: self.expr(&s.expr)?, true_body: self.body(&s.true_body)?, false_body: self.body(&s.false_body)? },
+                self.conditional(|| {
+                    Ok(IfCond {
+                        expr: self.expr(&s.expr)?,
+                        true_body: self.body(&s.true_body)?,
+                        false_body: self.body(&s.false_body)?,
+                    })
+                })?,
                 s.span(),
             )),
             Stmt::WithBlock(s) => {
@@ -284,23 +308,25 @@ impl<'a> Rewriter<'a> {
                 Expr::Compare(Spanned::new(Compare { expr: self.expr(&e.expr)?, ops }, e.span()))
             }
             Expr::IfExpr(e) => Expr::IfExpr(Spanned::new(
-                IfExpr {
-                    test_expr: self.expr(&e.test_expr)?,
-                    true_expr: self.expr(&e.true_expr)?,
-                    false_expr: self.optional(&e.false_expr)?,
-                },
+                self.conditional(|| {
+                    Ok(IfExpr {
+                        test_expr: self.expr(&e.test_expr)?,
+                        true_expr: self.expr(&e.true_expr)?,
+                        false_expr: self.optional(&e.false_expr)?,
+                    })
+                })?,
                 e.span(),
             )),
             Expr::Filter(e) => {
                 if !FILTERS.contains(&e.name) {
-                    return Err(unknown("filter", e.name));
+                    return self.unknown("filter", e.name, e.span());
                 }
                 let filter = Filter { name: e.name, expr: self.optional(&e.expr)?, args: self.arguments(&e.args)? };
                 Expr::Filter(Spanned::new(filter, e.span()))
             }
             Expr::Test(e) => {
                 if !TESTS.contains(&e.name) {
-                    return Err(unknown("test", e.name));
+                    return self.unknown("test", e.name, e.span());
                 }
                 let test = Test { name: e.name, expr: self.expr(&e.expr)?, args: self.arguments(&e.args)? };
                 Expr::Test(Spanned::new(test, e.span()))

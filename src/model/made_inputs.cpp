@@ -1,0 +1,112 @@
+#include "model/made_inputs.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "embedding/recorded_texts.h"
+#include "image/prepare.h"
+
+namespace gpux {
+namespace {
+
+using Sizes = std::vector<std::pair<std::string, std::int64_t>>;
+
+const Dimension* free_dimension(const SignatureEntry& entry, std::size_t index) {
+  const bool has_it = entry.type.dimensions && index < entry.type.dimensions->size();
+  const Dimension* dimension = has_it ? &entry.type.dimensions->at(index) : nullptr;
+  return dimension != nullptr && !dimension->size ? dimension : nullptr;
+}
+
+// The texts that the task asks for, as the tokenizer makes inputs of them; empty where it takes other inputs as well.
+NamedValues inputs_of_texts(const pipeline::Pipeline& pipeline, std::uint64_t seed) {
+  const auto texts = embedding::recorded_texts();
+  NamedValues given;
+  for (const SignatureEntry& entry : pipeline.text_inputs()) {
+    if (!entry.required) continue;
+    if (entry.type.element != ElementType::string) return {};
+    const std::string_view text = texts[(seed + texts.size() / 2 + given.size()) % texts.size()];
+    given.emplace_back(entry.name, Tensor::of_strings({1}, {std::string(text)}));
+  }
+  return std::move(pipeline.prepare(given).parts.front().inputs);
+}
+
+// As large as the recipe makes images; empty where it leaves that to the image.
+std::optional<Tensor> input_of_image(const image::Recipe& recipe, std::uint64_t seed) {
+  std::optional<image::Size> size = recipe.crop;
+  if (recipe.resize) size = recipe.resize->size;
+  if (!size) return std::nullopt;
+  image::Image image(*size, image::channels_of(recipe.color));
+  std::mt19937_64 random(seed);
+  std::generate_n(image.row(0), image.byte_size(), [&] { return static_cast<std::uint8_t>(random()); });
+  return image::prepare(image, recipe);
+}
+
+// "input.index" of the free dimensions whose sizes gpux.yml declares.
+Sizes declared_sizes(const OpenModel& model) {
+  Sizes sizes;
+  for (const SizeFacts::Declared& declared : model.sizes().declared) {
+    const auto entry = std::ranges::find(model.info.signature.inputs, declared.input, &SignatureEntry::name);
+    if (entry == model.info.signature.inputs.end() || free_dimension(*entry, declared.dimension) == nullptr) continue;
+    sizes.emplace_back(fmt::format("{}.{}", declared.input, declared.dimension), declared.size);
+  }
+  return sizes;
+}
+
+std::vector<std::string> assumed_sizes(const Signature& signature, const Sizes& sizes, const std::string& image_name) {
+  std::vector<std::string> assumed;
+  for (const SignatureEntry& entry : signature.inputs) {
+    if (!entry.required || !entry.type.dimensions || entry.name == image_name) continue;
+    for (std::size_t i = 0; i < entry.type.dimensions->size(); ++i) {
+      const Dimension* dimension = free_dimension(entry, i);
+      if (dimension == nullptr) continue;
+      const std::string place = fmt::format("{}.{}", entry.name, i);
+      const std::string name = dimension->name.empty() ? place : dimension->name;
+      const bool is_said =
+          std::ranges::any_of(sizes, [&](const auto& size) { return size.first == place || size.first == name; });
+      if (!is_said && std::ranges::find(assumed, name) == assumed.end()) assumed.push_back(name);
+    }
+  }
+  return assumed;
+}
+
+}  // namespace
+
+MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed) {
+  const Signature& signature = model.info.signature;
+  if (!sizes.empty()) {
+    return {.values = synthetic_inputs(signature, sizes, seed), .assumed = assumed_sizes(signature, sizes, {})};
+  }
+  model.open_inputs();
+  if (model.pipeline) {
+    if (NamedValues values = inputs_of_texts(*model.pipeline, seed); !values.empty()) {
+      return {.values = std::move(values), .assumed = {}};
+    }
+  }
+  const Sizes declared = declared_sizes(model);
+  MadeInputs made{.values = synthetic_inputs(signature, declared, seed), .assumed = {}};
+  std::string image_name;
+  if (model.image_input) {
+    if (const std::optional<Tensor> image = input_of_image(model.image_input->recipe, seed)) {
+      image_name = model.image_input->name;
+      for (auto& [name, value] : made.values) {
+        if (name == image_name) value = *image;
+      }
+    }
+  }
+  made.assumed = assumed_sizes(signature, declared, image_name);
+  return made;
+}
+
+Error naming_assumed_sizes(const Error& error, const MadeInputs& inputs) {
+  const bool may_be_the_reason = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::invalid_model;
+  if (inputs.assumed.empty() || !may_be_the_reason) return error;
+  return {error.code(), fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: give "
+                                    "sizes with --dim NAME=SIZE ({}), or inputs with --input",
+                                    error.message(), join(inputs.assumed))};
+}
+
+}  // namespace gpux

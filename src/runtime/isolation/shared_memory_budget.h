@@ -1,0 +1,30 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace gpux::runtime::isolation {
+
+/// The memory for results that a worker was given. It may keep what it got for as long as it lives, whatever it is
+/// told: nothing is ever given back. Thread-safe.
+class SharedMemoryBudget {
+ public:
+  /// 0: no limit.
+  void set_limit(std::uint64_t bytes) noexcept { limit_ = bytes; }
+
+  [[nodiscard]] std::uint64_t limit() const noexcept { return limit_; }
+
+  /// False: that is more than is left.
+  [[nodiscard]] bool take(std::uint64_t bytes) noexcept {
+    const std::uint64_t limit = limit_;
+    for (std::uint64_t taken = taken_;;) {
+      if (limit != 0 && (bytes > limit || taken > limit - bytes)) return false;
+      if (taken_.compare_exchange_weak(taken, taken + bytes)) return true;
+    }
+  }
+
+ private:
+  std::atomic<std::uint64_t> limit_ = 0, taken_ = 0;
+};
+
+}  // namespace gpux::runtime::isolation

@@ -1,0 +1,182 @@
+// Workers that are started again after the files of their model have changed, and errors that name no lost device.
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/eventually.h"
+#include "base/own_program.h"
+#include "base/plain_signals.h"
+#include "base/temporary_folder.h"
+#include "cpu_runtime.h"
+#include "onnx/model_writer.h"
+#include "runtime/loading/model_files.h"
+
+namespace gpux {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const bool has_plain_signals = (test::leave_signals_to_programs(), true);
+
+std::string bytes_of(float value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+class WorkerFiles : public CpuRuntime {
+ protected:
+  void SetUp() override {
+    CpuRuntime::SetUp();
+    set_worker_program(GPUX_PROGRAM);
+  }
+
+  void TearDown() override { set_worker_program({}); }
+
+  /// y = x * w, where w is in weights.bin.
+  [[nodiscard]] Runtime scaling() const {
+    using onnx_test::ModelWriter;
+    folder_.write("weights.bin", bytes_of(2));
+    const fs::path file = folder_.write(
+        "scale.onnx",
+        ModelWriter()
+            .add_input("x", ElementType::float32, {1})
+            .add_output("y", ElementType::float32, {1})
+            .add_to_graph(onnx_test::schema::graph::initializer,
+                          onnx_test::external_tensor("w", ElementType::float32, {1}, {{"location", "weights.bin"}}))
+            .add_node("Mul", {"x", "w"}, {"y"})
+            .bytes());
+    LoadOptions options;
+    options.provider = "cpu";
+    options.intra_threads = 1;
+    options.isolation = Isolation::process;
+    options.max_restart_delay = std::chrono::milliseconds(1);
+    return Runtime(file, options);
+  }
+
+  static float scaled(const Runtime& runtime) {
+    return runtime.infer({{"x", floats({1}, {1})}}).front().second.tensor()->as<float>().front();
+  }
+
+  static void end_worker(const Runtime& runtime) {
+    const std::uint64_t restarts = runtime.worker()->restarts;
+    ASSERT_TRUE(test::eventually([&] { return runtime.worker()->process_id != 0; }));
+    ::kill(runtime.worker()->process_id, SIGKILL);
+    ASSERT_TRUE(test::eventually([&] { return runtime.worker()->restarts > restarts; }));
+  }
+
+  static bool is_ready(const Runtime& runtime) {
+    return test::eventually([&] { return runtime.worker()->state == WorkerStatus::State::ready; });
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+// The verdict, the signature and the trials of shared runs are those of the first weights.
+TEST_F(WorkerFiles, HaveToBeThoseOfTheFirstLoad) {
+  const Runtime runtime = scaling();
+  EXPECT_EQ(scaled(runtime), 2);
+  folder_.write("weights.bin", bytes_of(7));
+  EXPECT_EQ(scaled(runtime), 2);
+  end_worker(runtime);
+  try {
+    for (int i = 0; i < 3; ++i) EXPECT_NE(scaled(runtime), 7);
+    FAIL() << "it runs with other weights than those that it was loaded with";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::provider_unavailable);
+    EXPECT_THAT(error.message(), HasSubstr("the worker of 'scale' has loaded something else: the file 'weights.bin' is "
+                                           "SHA-256 "));
+    EXPECT_THAT(error.message(), HasSubstr("load the model again to accept that"));
+  }
+  // They are back: it goes on.
+  folder_.write("weights.bin", bytes_of(2));
+  ASSERT_TRUE(is_ready(runtime));
+  EXPECT_EQ(scaled(runtime), 2);
+}
+
+TEST_F(WorkerFiles, MayHaveAnotherTime) {
+  const Runtime runtime = scaling();
+  for (const char* name : {"weights.bin", "scale.onnx"}) {
+    const fs::path file = folder_.path() / name;
+    fs::last_write_time(file, fs::last_write_time(file) + std::chrono::hours(1));
+  }
+  // Other files of the same bytes.
+  fs::copy_file(folder_.path() / "weights.bin", folder_.path() / "copy");
+  fs::rename(folder_.path() / "copy", folder_.path() / "weights.bin");
+  end_worker(runtime);
+  ASSERT_TRUE(is_ready(runtime)) << runtime.worker()->last_end;
+  EXPECT_EQ(scaled(runtime), 2);
+}
+
+// The input of a client makes the node fail, and the error has the node's name.
+TEST_F(WorkerFiles, LoseNoDeviceByTheNameOfANode) {
+  using namespace onnx_test;
+  const std::string reshape = node("Reshape", {"x", "shape"}, {"y"}) +
+                              MessageWriter().bytes(schema::node::name, "CUDA failure 700: the device is lost").str();
+  const fs::path file = folder_.write("named.onnx", ModelWriter()
+                                                        .add_input("x", ElementType::float32, {"n"})
+                                                        .add_input("shape", ElementType::int64, {"rank"})
+                                                        .add_output("y", ElementType::float32, {"a", "b"})
+                                                        .add_to_graph(schema::graph::node, reshape)
+                                                        .bytes());
+  LoadOptions options;
+  options.provider = "cpu";
+  for (const Isolation isolation : {Isolation::process, Isolation::thread}) {
+    options.isolation = isolation;
+    const Runtime runtime(file, options);
+    const auto run = [&](std::int64_t rows) {
+      return runtime.infer({{"x", floats({4}, {1, 2, 3, 4})}, {"shape", tensor<std::int64_t>({2}, {rows, 2})}});
+    };
+    try {
+      (void)run(3);
+      FAIL() << "4 elements are no 3 rows of 2";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.message(), HasSubstr("the device is lost")) << "this shows nothing";
+    }
+    EXPECT_EQ(run(2).front().second.tensor()->shape(), (Shape{2, 2}));
+    EXPECT_FALSE(runtime.lost_device());
+    if (isolation == Isolation::process) EXPECT_EQ(runtime.worker()->restarts, 0U);
+  }
+}
+
+// A sandbox opens these, and not the folder that the model is in.
+TEST(ModelFiles, AreThoseThatTheModelNames) {
+  using namespace onnx_test;
+  const test::TemporaryFolder folder;
+  folder.write("secret", "of the user");
+  const std::string path = MessageWriter()
+                               .bytes(schema::attribute::name, "ep_cache_context")
+                               .bytes(schema::attribute::s, "engine.bin")
+                               .number(schema::attribute::type, 3)
+                               .str();
+  const std::string mode =
+      MessageWriter().bytes(schema::attribute::name, "embed_mode").number(schema::attribute::i, 0).str();
+  const fs::path file = folder.write(
+      "model.onnx",
+      ModelWriter()
+          .add_opset("com.microsoft", 1)
+          .add_input("x", ElementType::float32, {1})
+          .add_output("y", ElementType::float32, {1})
+          .add_to_graph(schema::graph::initializer,
+                        external_tensor("w", ElementType::float32, {1}, {{"location", "weights.bin"}}))
+          .add_to_graph(schema::graph::node, node("EPContext", {"x"}, {"y"}, {path, mode}, "com.microsoft"))
+          .bytes());
+  const fs::path step = folder.write("step.onnx", ModelWriter()
+                                                      .add_input("y", ElementType::float32, {1})
+                                                      .add_output("z", ElementType::float32, {1})
+                                                      .add_node("Neg", {"y"}, {"z"})
+                                                      .bytes());
+  LoadOptions options;
+  options.after = step;
+  EXPECT_THAT(runtime::files_of(file, options),
+              testing::ElementsAre(file, file.parent_path() / "weights.bin", file.parent_path() / "engine.bin", step));
+}
+
+}  // namespace
+}  // namespace gpux
