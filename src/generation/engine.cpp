@@ -419,6 +419,7 @@ struct Engine::State {
       std::optional<SequenceId> yielding;
       {
         const std::lock_guard lock(mutex);
+        if (waiting.empty()) return std::nullopt;
         const std::vector<Claim> all = claims();
         const std::optional<Admission> admission = plan_admission(all);
         if (!admission) return std::nullopt;

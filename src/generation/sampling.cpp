@@ -46,22 +46,25 @@ std::vector<double> probabilities(std::span<const float> logits) {
 }
 
 // Leaves out all but the first tokens by their keys, from 0, that together have the share p; of equal keys the first
-// tokens. One pass finds the keys at the border, and only their tokens are compared.
+// tokens. Of many tokens one pass finds the keys at the border, and only those that have them are compared.
 template <typename Key>
 void keep_share(std::span<float> logits, std::span<const double> shares, double p, const Key& key) {
   constexpr std::size_t last = 4095;
   constexpr double buckets_per_unit = 128;
-  const auto bucket_of = [&](std::size_t token) {
-    const double place = key(token) * buckets_per_unit;
+  const bool are_many = logits.size() > last;
+  const auto bucket_of = [&](std::size_t token) -> std::size_t {
+    const double place = are_many ? key(token) * buckets_per_unit : 0;
     return place < static_cast<double>(last) ? static_cast<std::size_t>(place) : last;
   };
-  std::vector<double> sums(last + 1, 0);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > left_out) sums[bucket_of(i)] += shares[i];
-  }
   std::size_t border = 0;
   double before = 0;
-  while (border < last && before + sums[border] < p) before += sums[border++];
+  if (are_many) {
+    std::vector<double> sums(last + 1, 0);
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (logits[i] > left_out) sums[bucket_of(i)] += shares[i];
+    }
+    while (border < last && before + sums[border] < p) before += sums[border++];
+  }
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (!(logits[i] > left_out)) continue;

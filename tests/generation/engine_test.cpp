@@ -233,34 +233,47 @@ TEST_P(Engines, ReusePrefixesWithinAScope) {
   EXPECT_GT(cached("one", "salt"), 0);
 }
 
-// All slots and all waiting texts are of one request.
+// All slots, and all waiting texts, are of one request.
 TEST_P(Engines, DoNotLetARequestKeepOthersWaiting) {
   GeneratorOptions options;
   options.max_sequences = 4;
   const auto many = engine(options);
-  std::promise<void> gate;
-  const std::shared_future<void> opened = gate.get_future().share();
-  std::vector<std::shared_future<Answer>> answers;
-  std::vector<Engine::Ticket> tickets(24);
-  for (std::size_t i = 0; i < tickets.size(); ++i) {
+  std::promise<void> all_submitted, all_run, small_submitted;
+  const std::shared_future<void> submitted_gate = all_submitted.get_future().share(),
+                                 small_gate = small_submitted.get_future().share();
+  std::atomic<std::size_t> begun = 0;
+  std::vector<std::future<std::optional<Error>>> ends;
+  std::vector<Engine::Ticket> tickets;
+  for (std::size_t i = 0; i < 24; ++i) {
     EngineRequest made = request(i);
     made.number = 1;
     made.settings.max_tokens = 400;
-    // Its first token comes when all slots are taken.
-    const bool is_last_to_run = i == options.max_sequences - 1;
-    answers.push_back(
-        submitted(*many, std::move(made), &tickets[i], is_last_to_run ? opened : std::shared_future<void>()));
+    made.on_token = [&, is_first = true](const GeneratedToken& /*token*/) mutable {
+      if (!std::exchange(is_first, false)) return;
+      submitted_gate.wait();
+      if (++begun != options.max_sequences) return;
+      all_run.set_value();
+      small_gate.wait();
+    };
+    const auto promise = std::make_shared<std::promise<std::optional<Error>>>();
+    ends.push_back(promise->get_future());
+    made.on_end = [promise](const std::optional<Error>& error, const Completion& /*completion*/) {
+      promise->set_value(error);
+    };
+    tickets.push_back(many->submit(std::move(made)));
   }
+  all_submitted.set_value();
+  all_run.get_future().wait();
   EngineRequest small = request(2);
   small.number = 2;
   small.settings.max_tokens = 1;
   const auto answer = submitted(*many, std::move(small));
-  gate.set_value();
+  small_submitted.set_value();
   EXPECT_EQ(answer.get().completion.tokens.size(), 1);
   EXPECT_EQ(many->statistics().finished, 1) << "none of the others has ended";
-  EXPECT_GT(many->statistics().preempted, 0);
+  EXPECT_EQ(many->statistics().preempted, 1);
   for (const Engine::Ticket ticket : tickets) many->cancel(ticket);
-  for (const auto& one : answers) EXPECT_FALSE(one.get().error.has_value());
+  for (auto& end : ends) EXPECT_FALSE(end.get().has_value());
 }
 
 // What a caller's function throws is an error of its request, and of no other.
