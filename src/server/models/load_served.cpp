@@ -255,12 +255,26 @@ struct SaidOfTexts {
   }
 };
 
+// So that the first request for a chat is not taken for a slow one.
+void measure_template(ServedModel& served) {
+  const auto begin = RenderPace::Clock::now();
+  const ChatMessage greeting{.role = "user", .content = "a"};
+  // What the template refuses is the matter of who sends it.
+  try {
+    (void)served.chat()->text(std::span(&greeting, 1));
+  } catch (const Error&) {
+  }
+  const auto end = RenderPace::Clock::now();
+  served.render_pace().note(end - begin, end);
+}
+
 // A model without a template, or with one that cannot be used, still continues texts.
 void set_chat(ServedModel& served, const std::filesystem::path& folder) {
   try {
     std::optional<generation::ChatTemplateTexts> texts = generation::read_chat_templates(folder);
     if (texts) {
       served.set_chat(std::make_shared<const generation::ChatPrompt>(*std::move(texts)), {});
+      measure_template(served);
       return;
     }
     served.set_chat(nullptr, "it has no chat template");
