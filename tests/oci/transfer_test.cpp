@@ -135,7 +135,7 @@ TEST(IncomingBlob, TellsThatAnotherReceivesIt) {
   const Blob blob{sha256_of("right"), 5};
   std::optional<IncomingBlob> first(blobs.receive(blob));
   first->append(bytes_of("right"));
-  EXPECT_THROW(blobs.receive(blob, [] { throw Error(ErrorCode::interrupted, "stop"); }), Error);
+  EXPECT_THROW((void)blobs.receive(blob, [] { throw Error(ErrorCode::interrupted, "stop"); }), Error);
   int calls = 0;
   const IncomingBlob second = blobs.receive(blob, [&] {
     if (++calls != 2) return;
