@@ -294,7 +294,8 @@ TEST(ServeTools, AreRefusedWhereTheTemplateShowsNone) {
               HasSubstr("has no calls in a form that is known"));
   EXPECT_EQ(ask("other", "required", 200)["choices"][0]["finish_reason"], "length");
   // The memory is short, too: who sends prompts has to know.
-  for (const Json& model : server.json(get("/v1/models"))["data"]) {
+  const Json listed = server.json(get("/v1/models"));
+  for (const Json& model : listed["data"]) {
     EXPECT_GT(model["max_model_len"], 16) << model;
     EXPECT_LT(model["max_model_len"], 640) << model;
     const std::string id = model["id"];
