@@ -56,7 +56,8 @@ std::uint64_t CacheBudget::limit_bytes() const {
 
 std::uint64_t CacheBudget::free_bytes() const {
   const std::lock_guard lock(mutex_);
-  return free_;
+  // What an engine was given, the one that replaces it shares.
+  return std::max(free_, limit());
 }
 
 std::uint64_t CacheBudget::held_bytes() const {
@@ -68,6 +69,12 @@ bool CacheBudget::is_wanted_by_older(const CacheShare* share, std::uint64_t age)
   return std::ranges::any_of(shares_, [&](const CacheShare* other) {
     return other != share && other->waiting_age_ && *other->waiting_age_ < age;
   });
+}
+
+void CacheBudget::ask_others(const CacheShare* share) const {
+  for (const CacheShare* other : shares_) {
+    if (other != share && other->bytes_ != 0) other->release_();
+  }
 }
 
 CacheShare::CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release)
@@ -84,7 +91,9 @@ CacheShare::~CacheShare() {
 bool CacheShare::resize(std::uint64_t bytes, std::uint64_t age) {
   const std::lock_guard lock(budget_->mutex_);
   const bool is_more = bytes > bytes_;
-  if (is_more && (budget_->held() - bytes_ + bytes > budget_->limit() || budget_->is_wanted_by_older(this, age))) {
+  if (is_more && budget_->is_wanted_by_older(this, age)) return false;
+  if (is_more && budget_->held() - bytes_ + bytes > budget_->limit()) {
+    budget_->ask_others(this);
     return false;
   }
   bytes_ = bytes;
@@ -100,9 +109,7 @@ void CacheShare::shrink(std::uint64_t bytes) {
 bool CacheShare::wait(std::uint64_t age) {
   const std::lock_guard lock(budget_->mutex_);
   waiting_age_ = age;
-  for (const CacheShare* other : budget_->shares_) {
-    if (other != this) other->release_();
-  }
+  budget_->ask_others(this);
   return !budget_->is_wanted_by_older(this, age);
 }
 

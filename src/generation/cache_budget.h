@@ -47,6 +47,8 @@ class CacheBudget {
 
   [[nodiscard]] std::uint64_t held() const noexcept;
   [[nodiscard]] std::uint64_t limit() const noexcept;
+  /// Has the others that hold something release it.
+  void ask_others(const CacheShare* share) const;
   [[nodiscard]] bool is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept;
 
   mutable std::mutex mutex_;
@@ -67,7 +69,8 @@ class CacheShare {
   CacheShare& operator=(const CacheShare&) = delete;
 
   /// Takes more or gives back until it has so many, and waits no longer. False, and nothing changed, where the limit
-  /// would be exceeded, or an older text than `age`, the oldest of this engine, waits for memory.
+  /// would be exceeded (others are asked to release what they can), or an older text than `age`, the oldest of this
+  /// engine, waits for memory.
   bool resize(std::uint64_t bytes, std::uint64_t age);
   /// Gives back what is beyond so many.
   void shrink(std::uint64_t bytes);

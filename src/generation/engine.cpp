@@ -462,21 +462,28 @@ struct Engine::State {
     std::optional<SlotTable::Match> match;
     if (options.reuses_prefixes) match = slots.longest_match(own.scope, prompt);
     const std::size_t kept = match ? reusable_tokens(match->tokens, prompt.size()) : 0;
-    std::size_t slot = 0;
-    if (!match || kept == 0) {
-      slot = slots.free_slot();
-      clear(slot);
-    } else if (!slots[match->slot].owner && kept >= slots[match->slot].size / 2) {
-      slot = match->slot;
-      decoder.release(slot, kept, slots[slot].size);
-    } else {
-      slot = slots.free_slot(match->slot);
-      clear(slot);
-      decoder.copy(match->slot, slot, kept);
-    }
+    // Before keys and values of a slot are given up.
     prompts.reserve(prompts.size() + 1);
-    running.emplace(next.id, Running{.sequence = nullptr, .slot = slot, .last_turn = turns})
-        .first->second.sequence.swap(next.sequence);
+    const auto entry = running.emplace(next.id, Running{.sequence = nullptr, .slot = 0, .last_turn = turns}).first;
+    std::size_t slot = 0;
+    try {
+      if (!match || kept == 0) {
+        slot = slots.free_slot();
+        clear(slot);
+      } else if (!slots[match->slot].owner && kept >= slots[match->slot].size / 2) {
+        slot = match->slot;
+        decoder.release(slot, kept, slots[slot].size);
+      } else {
+        slot = slots.free_slot(match->slot);
+        clear(slot);
+        decoder.copy(match->slot, slot, kept);
+      }
+    } catch (...) {
+      running.erase(entry);
+      throw;
+    }
+    entry->second.slot = slot;
+    entry->second.sequence.swap(next.sequence);
     slots.take(slot, next.id, std::move(own), kept);
     sequence.start(kept);
     count([&](EngineStatistics& counts) { counts.reused_tokens += kept; });

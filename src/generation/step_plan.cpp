@@ -40,7 +40,8 @@ std::optional<Admission> plan_admission(std::span<const Claim> claims) {
     const std::size_t has = is_same ? next->running : running.at(next->client);
     if (claim.running == 0 || more < has + 2) continue;
     const auto rank = [&](const Claim& one) { return std::pair(one.client != next->client, slots(one)); };
-    if (richest == nullptr || rank(claim) > rank(*richest)) richest = &claim;
+    // Of several the youngest, so that the oldest text comes to its end.
+    if (richest == nullptr || rank(claim) >= rank(*richest)) richest = &claim;
   }
   Admission admission{.next = static_cast<std::size_t>(next - claims.data()), .yielding = {}};
   if (richest != nullptr) admission.yielding = static_cast<std::size_t>(richest - claims.data());

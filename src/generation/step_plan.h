@@ -46,8 +46,8 @@ struct Admission {
 };
 
 /// Slots are shared by clients, and those of a client by its requests: next is who has the fewest, the first of
-/// several. Who has two more than that yields one. `claims`: the one whose text has waited longest first. Empty: none
-/// waits.
+/// several. Who has two more than that yields one, the last of several. `claims`: the one whose text has waited longest
+/// first. Empty: none waits.
 std::optional<Admission> plan_admission(std::span<const Claim> claims);
 
 /// A text that has a slot.

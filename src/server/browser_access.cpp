@@ -87,6 +87,8 @@ bool BrowserAccess::is_allowed_host(std::string_view authority) const {
   const std::string host = host_of(authority);
   // A page can only change what its own name leads to, so that an address is no risk.
   if (is_ip_address(host) || is_loopback(host) || host == options_.listen_host) return true;
+  // No page of the internet can have such a name.
+  if (host.ends_with(".local") || host.ends_with(".internal")) return true;
   if (!options_.machine_name.empty() && host == options_.machine_name) return true;
   return std::any_of(options_.allowed_hosts.begin(), options_.allowed_hosts.end(),
                      [&](const std::string& allowed) { return allowed == "*" || allowed == host; });
@@ -126,7 +128,10 @@ std::string content_type_problem(BodyKind kind, std::string_view content_type) {
   if (kind == BodyKind::any || http::trimmed(content_type).empty()) return {};
   const std::string type = lower(http::kind_of(content_type));
   if (type == "application/json" || (type.starts_with("application/") && type.ends_with("+json"))) return {};
-  if (type == "application/x-www-form-urlencoded") return {};
+  // A browser asks before it sends the last two.
+  for (const char* other : {"application/x-www-form-urlencoded", "application/octet-stream", "text/json"}) {
+    if (type == other) return {};
+  }
   if (kind == BodyKind::json_or_text && type == "text/plain") return {};
   return fmt::format("the Content-Type is '{}'; accepted: application/json{}", one_line(type.substr(0, 100)),
                      kind == BodyKind::json_or_text ? ", text/plain" : "");

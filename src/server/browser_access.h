@@ -38,7 +38,8 @@ class BrowserAccess {
   explicit BrowserAccess(BrowserAccessOptions options);
 
   /// Why the request is refused; empty where it is accepted. Without keys
-  /// - Host must be an IP address, a name of this machine, or an allowed one. A server that listens on other addresses
+  /// - Host must be an IP address, a name of this machine, one below .local or .internal, or an allowed one. A server
+  /// that listens on other addresses
   ///   than loopback requires that only of requests with an Origin, because other machines use any name;
   /// - Origin must be absent, of this server, of this machine (localhost or a loopback address), or in cors_origins.
   [[nodiscard]] std::string refusal(const BrowserRequest& request) const;
@@ -63,8 +64,9 @@ enum class BodyKind : int {
   any,
 };
 
-/// Why a body of this Content-Type is refused; empty where it is accepted. No Content-Type is JSON, and so is
-/// application/x-www-form-urlencoded, which curl sends unless it is told otherwise.
+/// Why a body of this Content-Type is refused; empty where it is accepted. No Content-Type is JSON, and so are
+/// application/x-www-form-urlencoded, which curl sends unless it is told otherwise, application/octet-stream and
+/// text/json.
 [[nodiscard]] std::string content_type_problem(BodyKind kind, std::string_view content_type);
 
 }  // namespace gpux::server

@@ -97,8 +97,10 @@ std::string json_excerpt(std::string_view text) {
   } else if (!ends_json_word(text.front())) {
     while (length < text.size() && length <= longest && !ends_json_word(text[length])) ++length;
   }
-  const std::string excerpt = one_line(utf8_prefix(text, length > longest ? longest - 3 : length));
-  return length > longest ? excerpt + "..." : excerpt;
+  // What cannot be shown takes more than one character.
+  const std::string excerpt = one_line(utf8_prefix(text, length));
+  if (length <= longest && excerpt.size() <= longest) return excerpt;
+  return std::string(utf8_prefix(excerpt, longest - 3)) + "...";
 }
 
 const char* read_json_string(JsonCursor& cursor, std::string& out) {

@@ -52,8 +52,9 @@ TEST(CacheBudget, GivesToTheOlderTextFirst) {
   ASSERT_TRUE(younger.share.resize(50, second_age));
   EXPECT_FALSE(younger.share.resize(70, second_age));
   EXPECT_TRUE(younger.share.wait(second_age)) << "nobody older waits: it keeps what it has";
-  EXPECT_EQ(older.releases, 1);
+  EXPECT_EQ(older.releases, 2) << "asked by both";
   EXPECT_EQ(younger.releases, 0);
+  EXPECT_EQ(youngest.releases, 0) << "it holds nothing";
   EXPECT_TRUE(older.share.resize(50, first_age)) << "an older one grows meanwhile";
   EXPECT_FALSE(youngest.share.resize(0 + 1, third_age)) << "a younger one does not";
   EXPECT_FALSE(older.share.resize(90, first_age));

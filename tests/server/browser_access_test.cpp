@@ -30,6 +30,8 @@ TEST(BrowserAccess, AcceptsClientsAndPagesOfThisMachine) {
            {"127.0.0.1", "192.168.1.7:8080", nullptr, ""},
            {"127.0.0.1", "builder:8080", nullptr, ""},
            {"127.0.0.1", "app.example.org", nullptr, ""},
+           {"127.0.0.1", "host.docker.internal:8080", nullptr, ""},
+           {"0.0.0.0", "box.local:8080", "http://box.local:8080", ""},
            {"127.0.0.1", "", nullptr, ""},
            {"localhost", "localhost:8080", nullptr, ""},
            {"0.0.0.0", "gpux.models.svc.cluster.local:8080", nullptr, ""},
@@ -112,7 +114,7 @@ TEST(BrowserAccess, WhatIsNoOriginOrHostIsRefusedByTheNameOfItsFlag) {
 
 TEST(BrowserAccess, ABodyOfAnotherTypeIsRefused) {
   for (const char* type : {"", " ", "application/json", "Application/JSON; charset=utf-8", "application/ld+json",
-                           "application/x-www-form-urlencoded"}) {
+                           "application/octet-stream", "text/json", "application/x-www-form-urlencoded"}) {
     EXPECT_EQ(content_type_problem(BodyKind::json, type), "") << type;
     EXPECT_EQ(content_type_problem(BodyKind::json_or_text, type), "") << type;
   }

@@ -79,10 +79,8 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
   ModelBudget budget = state_.options.budget;
-  if (budget.memory_bytes != 0) {
-    generation::CacheBudget::of_process()->measure();
-    budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
-  }
+  generation::CacheBudget::of_process()->measure();
+  if (budget.memory_bytes != 0) budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
   std::list<Waiter> served;
   std::optional<Error> refusal;
   bool is_new_reason = true, is_wanted = true;
