@@ -53,8 +53,8 @@ typedef struct GpuxOwnedText {
 ///   "lowercase": true: a Lowercase comes before the normalizer, unless it has one
 ///   "add_prefix_space": true, false: of the ByteLevel pre-tokenizer, if it has one
 ///   "split_special_tokens": true: special tokens in a text are text
-///   "added_tokens": [{"content", "single_word", "lstrip", "rstrip", "normalized", "special"}], in the order of their
-///   ids "special_tokens": ["[CLS]"]: tokens of the vocabulary that are special, if none of that text is added yet
+///   "added_tokens": [{"content", "single_word", "lstrip", "rstrip", "normalized", "special"}], by id
+///   "special_tokens": ["[CLS]"]: tokens of the vocabulary that are special, if none of that text is added yet
 char* gpux_tokenizer_open(GpuxText json, GpuxText changes, GpuxTokenizer** tokenizer);
 void gpux_tokenizer_close(GpuxTokenizer* tokenizer);
 

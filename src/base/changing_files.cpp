@@ -134,12 +134,22 @@ void ChangingFiles::copy(const File& file, const Mapping& mapping) {
   }
 }
 
+bool ChangingFiles::are_mapped() const {
+  return std::ranges::any_of(mappings(), [&](const Mapping& mapping) {
+    return mapping.is_private && std::ranges::find(files_, mapping.path, &File::resolved) != files_.end();
+  });
+}
+
 void ChangingFiles::detach() const {
   for (const Mapping& mapping : mappings()) {
     if (!mapping.is_private) continue;
     const auto file = std::ranges::find(files_, mapping.path, &File::resolved);
     if (file != files_.end()) copy(*file, mapping);
   }
+  require_unchanged();
+}
+
+void ChangingFiles::require_unchanged() const {
   for (const File& file : files_) {
     if (stamp_of(file.path) != file.stamp) throw FileChanged(file.path);
   }

@@ -37,6 +37,12 @@ class ChangingFiles {
 
   [[nodiscard]] bool empty() const noexcept { return files_.empty(); }
 
+  /// Whether one is mapped now as detach() finds it.
+  [[nodiscard]] bool are_mapped() const;
+
+  /// Errors FileChanged, where one is not what it was when this was made.
+  void require_unchanged() const;
+
   /// Puts copies in this process's own memory in the place of what is mapped of them, privately and to be written, as
   /// ONNX Runtime does. At the same addresses: nobody notices. Nothing may map or unmap these files meanwhile.
   /// Errors FileChanged (storage), where one is not what it was when this was made; resource_exhausted.

@@ -32,11 +32,11 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
                      BenchmarkOptions options, const std::string& file,
                      const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
-/// Measures prompts and texts of a model that generates text, and prints the figures likewise.
 /// The same with inputs that nobody gave: errors name the sizes that were assumed.
 void print_benchmark(const Context& context, const Runtime& runtime, const MadeInputs& inputs,
                      const BenchmarkOptions& options, const std::string& file);
 
+/// Measures prompts and texts of a model that generates text, and prints the figures likewise.
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
                                 const std::string& file);
 

@@ -260,13 +260,14 @@ bool has_mean_scores(const OpenEncoder& encoder) {
 }
 
 embedding::EmbedOptions query_options(const OpenEncoder& encoder, embedding::Representation representation) {
-  const auto& similarity = encoder.embedder->encoder().model().similarity;
-  if (representation == embedding::Representation::sparse &&
-      similarity.value_or(importer::Similarity::dot) != importer::Similarity::dot) {
+  const importer::SentenceModel& model = encoder.embedder->encoder().model();
+  // Of a model with dense vectors as well, the setting is about those.
+  if (model.splade && representation == embedding::Representation::sparse &&
+      model.similarity.value_or(importer::Similarity::dot) != importer::Similarity::dot) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}': similarity_fn_name of config_sentence_transformers.json is not supported for sparse "
                             "vectors; accepted: dot",
-                            encoder.embedder->encoder().model().name));
+                            model.name));
   }
   embedding::EmbedOptions options = encoder.options;
   options.representation = representation;

@@ -24,14 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array setting_files{"config.json",
-                                   "generation_config.json",
-                                   "tokenizer.json",
-                                   "tokenizer_config.json",
-                                   "special_tokens_map.json",
-                                   "chat_template.jinja",
-                                   "chat_template.json",
-                                   "additional_chat_templates/tool_use.jinja"};
+constexpr std::array setting_files{
+    "added_tokens.json",   "config.json",           "generation_config.json",
+    "tokenizer.json",      "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja", "chat_template.json",    "additional_chat_templates/tool_use.jinja"};
 
 // A table for each of more positions would take gigabytes.
 constexpr std::int64_t limit_positions = std::int64_t{1} << 20;

@@ -16,10 +16,32 @@ using Json = JsonSettings::Json;
 using Names = std::vector<std::string>;
 
 // Where files come from, and how and in which precision the library computes.
-const Names loading_arguments{
-    "attn_implementation", "cache_dir",         "code_revision", "device_map",     "dtype",     "export", "file_name",
-    "local_files_only",    "low_cpu_mem_usage", "provider",      "revision",       "subfolder", "token",  "torch_dtype",
-    "trust_remote_code",   "use_auth_token",    "use_cache",     "use_safetensors"};
+const Names loading_arguments{"_attn_implementation",
+                              "max_memory",
+                              "offload_folder",
+                              "reference_compile",
+                              "unpad_inputs",
+                              "use_flash_attention_2",
+                              "use_flash_attn",
+                              "use_memory_efficient_attention",
+                              "attn_implementation",
+                              "cache_dir",
+                              "code_revision",
+                              "device_map",
+                              "dtype",
+                              "export",
+                              "file_name",
+                              "local_files_only",
+                              "low_cpu_mem_usage",
+                              "provider",
+                              "revision",
+                              "subfolder",
+                              "token",
+                              "torch_dtype",
+                              "trust_remote_code",
+                              "use_auth_token",
+                              "use_cache",
+                              "use_safetensors"};
 
 // What a call of the tokenizer takes without another result for a text alone.
 const Names call_arguments{"pad_to_multiple_of",    "padding", "return_attention_mask", "return_tensors",
@@ -31,7 +53,8 @@ bool is_one_of(const Names& names, std::string_view name) {
 
 void require_members(const JsonSettings& object, Names accepted) {
   for (const auto& [key, value] : object.json().items()) {
-    if (!value.is_null() && !is_one_of(accepted, key)) object.refuse_value(key, value, "null");
+    const bool is_nothing = value.is_null() || (value.is_structured() && value.empty());
+    if (!is_nothing && !is_one_of(accepted, key)) object.refuse_value(key, value, "null");
   }
 }
 

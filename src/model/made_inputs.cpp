@@ -1,6 +1,7 @@
 #include "model/made_inputs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <random>
 
@@ -78,7 +79,10 @@ std::vector<std::string> assumed_sizes(const Signature& signature, const Sizes& 
 MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed) {
   const Signature& signature = model.info.signature;
   if (!sizes.empty()) {
-    return {.values = synthetic_inputs(signature, sizes, seed), .assumed = assumed_sizes(signature, sizes, {})};
+    // The first that is said of a dimension counts.
+    Sizes all = sizes;
+    std::ranges::copy(declared_sizes(model), std::back_inserter(all));
+    return {.values = synthetic_inputs(signature, all, seed), .assumed = assumed_sizes(signature, all, {})};
   }
   model.open_inputs();
   if (model.pipeline) {

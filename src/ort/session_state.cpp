@@ -123,9 +123,12 @@ std::shared_ptr<Session::State> Session::State::create(const SessionSettings& se
     const std::shared_lock mapping(mapping_mutex());
     state = std::make_shared<State>(make(), settings);
   }
-  if (!files.empty()) {
+  // Without external data it waits for no other session that is being made.
+  if (files.are_mapped()) {
     const std::unique_lock alone(mapping_mutex());
     files.detach();
+  } else {
+    files.require_unchanged();
   }
   return state;
 }

@@ -121,8 +121,18 @@ RequiredSignature required_signature(const TrustPolicy& policy, std::string_view
                                             in_quotes(rule->prefix)));
 }
 
-bool is_trusted(const TrustPolicy& policy, const StoredModel& model) {
+namespace {
+
+// An archive names its packages itself: one that has the name of a registry's package is held to that registry's rule.
+const TrustRule* rule_of(const TrustPolicy& policy, const StoredModel& model) {
   const TrustRule* rule = policy.rule_for(model.pulled_from);
+  return rule != nullptr ? rule : policy.rule_for(model.reference.text());
+}
+
+}  // namespace
+
+bool is_trusted(const TrustPolicy& policy, const StoredModel& model) {
+  const TrustRule* rule = rule_of(policy, model);
   return rule == nullptr || has(rule->keys, model.verified_by);
 }
 
@@ -132,8 +142,8 @@ void require_trusted(const TrustPolicy& policy, const StoredModel& model) {
       ErrorCode::network,
       fmt::format("{} was pulled from {}, and no signature of the keys that {} asks for was seen: it is refused; "
                   "'gpux pull {}' looks for one",
-                  in_quotes(model.reference.text()), model.pulled_from, policy.rule_for(model.pulled_from)->from,
-                  model.pulled_from));
+                  in_quotes(model.reference.text()), model.pulled_from, rule_of(policy, model)->from,
+                  policy.rule_for(model.pulled_from) != nullptr ? model.pulled_from : model.reference.text()));
 }
 
 }  // namespace gpux

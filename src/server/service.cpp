@@ -331,7 +331,8 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
   if (const bool is_tcp = !request.peer || *request.peer != "unix"; is_tcp) {
     std::string problem =
         options_.browser_access.refusal({.host = request.headers["Host"], .origin = request.headers.find("Origin")});
-    if (!problem.empty()) return answer(ErrorCode::permission, std::move(problem), 403);
+    // No key is wrong, which "permission" says to clients.
+    if (!problem.empty()) return answer(ErrorCode::usage, std::move(problem), 403);
   }
   if (match.route == nullptr) {
     // Not not_found: no model is missing.

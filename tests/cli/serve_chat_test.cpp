@@ -300,7 +300,7 @@ TEST(ServeTools, AreRefusedWhereTheTemplateShowsNone) {
     EXPECT_LT(model["max_model_len"], 640) << model;
     const std::string id = model["id"];
     EXPECT_EQ(server.json(get("/v1/models/" + id))["max_model_len"], model["max_model_len"]);
-    EXPECT_THAT(server.ask(get("/info?model=" + id)).body,
+    EXPECT_THAT(server.ask(get("/models/" + id + "/info")).body,
                 HasSubstr("tokens instead of 640: the memory for keys and values (65536 bytes)"));
   }
   const Json show = server.json(post("/api/show", R"({"model": "hides"})"));

@@ -26,7 +26,7 @@ class ErrorStream {
   void close_writing_end() noexcept { writing_.reset(); }
 
  private:
-  void pass_on();
+  void pass_on() noexcept;
 
   UniqueFd reading_, writing_, ended_;
   std::thread thread_;

@@ -141,7 +141,7 @@ std::string text_of_file(int file) {
   return text;
 }
 
-bool send_text(int socket, std::string_view text) noexcept {
+bool send_text(int socket, std::string_view text) {
   for (std::size_t at = 0; at < text.size(); at += max_message_bytes) {
     const std::string_view part = text.substr(at, max_message_bytes);
     if (!send_message(socket, std::as_bytes(std::span(part)))) return false;

@@ -142,8 +142,8 @@ UniqueFd file_of_text(const std::string& text);
 /// The content of such a file. Error internal.
 std::string text_of_file(int file);
 
-/// A text as messages. False if the other end is closed.
-[[nodiscard]] bool send_text(int socket, std::string_view text) noexcept;
+/// A text as messages. False if the other end is closed. Error resource_exhausted.
+[[nodiscard]] bool send_text(int socket, std::string_view text);
 
 /// A text of `size` bytes that send_text() sent. Takes memory as it comes. `wait`: returns when there is a message, or
 /// throws. Empty if the other end is closed. Error internal if it is larger than a report can be, or is sent otherwise.

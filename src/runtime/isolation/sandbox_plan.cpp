@@ -35,14 +35,40 @@ constexpr auto kept_variables = std::to_array<std::string_view>(
      "XDG_DATA_DIRS", "XDG_RUNTIME_DIR"});
 
 // Of the system, of gpux and ONNX Runtime, of threads and linear algebra, of vendors, and of sanitizers.
-constexpr auto kept_prefixes = std::to_array<std::string_view>(
-    {"LC_",       "MALLOC_",   "GPUX_",   "ORT_",      "ONNXRUNTIME_", "OMP_",      "GOMP_",  "KMP_",     "MKL_",
-     "DNNL_",     "ONEDNN_",   "TBB_",    "OPENBLAS_", "BLIS_",        "CUDA_",     "CUDNN_", "CUBLAS_",  "NVIDIA_",
-     "TRT_",      "TENSORRT_", "NCCL_",   "HIP_",      "HSA_",         "ROCR_",     "ROCM_",  "ROCBLAS_", "MIOPEN_",
-     "MIGRAPHX_", "AMD_",      "AMDGPU_", "GPU_",      "RADV_",        "OPENVINO_", "OV_",    "ZE_",      "ZET_",
-     "SYCL_",     "ONEAPI_",   "NEO",     "IGC_",      "INTEL_",       "ANV_",      "VK_",    "VULKAN_",  "MESA_",
-     "LIBGL_",    "OCL_",      "OPENCL_", "DAWN_",     "WEBGPU_",      "QNN_",      "ADSP_",  "XLNX_",    "VAIP_",
-     "RYZEN_AI_", "ASCEND_",   "ASAN_",   "UBSAN_",    "TSAN_",        "LSAN_"});
+constexpr auto kept_prefixes = std::to_array<std::string_view>({"LC_",          "MALLOC_",
+                                                                "GPUX_",        "ORT_",
+                                                                "ONNXRUNTIME_", "OMP_",
+                                                                "GOMP_",        "KMP_",
+                                                                "MKL_",         "DNNL_",
+                                                                "ONEDNN_",      "TBB_",
+                                                                "OPENBLAS_",    "BLIS_",
+                                                                "CUDA_",        "CUDNN_",
+                                                                "CUBLAS_",      "NVIDIA_",
+                                                                "TRT_",         "TENSORRT_",
+                                                                "NCCL_",        "HIP_",
+                                                                "HSA_",         "ROCR_",
+                                                                "ROCM_",        "ROCBLAS_",
+                                                                "MIOPEN_",      "MIGRAPHX_",
+                                                                "AMD_",         "AMDGPU_",
+                                                                "GPU_",         "RADV_",
+                                                                "OPENVINO_",    "OV_",
+                                                                "ZE_",          "ZET_",
+                                                                "SYCL_",        "ONEAPI_",
+                                                                "NEO_",         "IGC_",
+                                                                "INTEL_",       "ANV_",
+                                                                "VK_",          "VULKAN_",
+                                                                "MESA_",        "LIBGL_",
+                                                                "OCL_",         "OPENCL_",
+                                                                "DAWN_",        "WEBGPU_",
+                                                                "QNN_",         "ADSP_",
+                                                                "XLNX_",        "VAIP_",
+                                                                "DRI_PRIME",    "__NV_",
+                                                                "__EGL_",       "EGL_",
+                                                                "LP_NUM_",      "XILINX_",
+                                                                "XRT_",         "NEOReadDebugKeys",
+                                                                "RYZEN_AI_",    "ASCEND_",
+                                                                "ASAN_",        "UBSAN_",
+                                                                "TSAN_",        "LSAN_"});
 
 // A vendor's variable may be one, as NVIDIA_API_KEY.
 constexpr auto words_of_secrets =

@@ -297,8 +297,13 @@ std::unique_ptr<const Runtime> load(int control, int file) {
     auto runtime = std::make_unique<const Runtime>(request.model, request.options);
     const std::string report = to_json(report_of(*runtime, request));
     const LoadReply reply{.kind = LoadReply::Kind::report, .bytes = report.size()};
-    if (!send_message(control, reply) || !send_text(control, report)) return nullptr;
-    return runtime;
+    bool is_sent = false;
+    try {
+      is_sent = send_message(control, reply) && send_text(control, report);
+    } catch (const Error&) {
+      // Another reply would be taken for a part of the report.
+    }
+    return is_sent ? std::move(runtime) : nullptr;
   } catch (const Error& error) {
     failure = error;
   } catch (const std::bad_alloc&) {

@@ -65,7 +65,7 @@ LoadedIdentity FileContents::identity() {
     const FileStamp stamp = stamp_of(file);
     Content& content = known_[file];
     if (content.digest.empty() || content.stamp != stamp) content = {.stamp = stamp, .digest = digest_of(file)};
-    identity.emplace_back(fmt::format("the file '{}'", file.filename().string()), content.digest);
+    identity.emplace_back(fmt::format("the file '{}'", file.string()), content.digest);
   }
   return identity;
 }
