@@ -513,7 +513,7 @@ struct Engine::State {
                                  .prompt_tokens = prompt ? left_of_prompt(*prompt) : 0,
                                  .prompt_tokens_in_turn = prompt_tokens_in_turn},
                                 options.prompt_chunk);
-    if (step.kind == Step::Kind::prompt) run_prompt(*prompt, step.tokens);
+    if (step.kind == Step::Kind::prompt && prompt) run_prompt(*prompt, step.tokens);
     if (step.kind == Step::Kind::decode) run_decode();
   }
 

@@ -323,8 +323,8 @@ Service::Match Service::match(const http::Request& request) {
 }
 
 std::optional<http::Response> Service::refusal(const http::Request& request, const Match& match) const {
-  const auto answer = [&](ErrorCode code, std::string message, int status) {
-    http::Response response = error_response(Error(code, std::move(message)), match.protocol);
+  const auto answer = [&](ErrorCode code, const std::string& message, int status) {
+    http::Response response = error_response(Error(code, message), match.protocol);
     response.status = status;
     return response;
   };
@@ -332,7 +332,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     std::string problem =
         options_.browser_access.refusal({.host = request.headers["Host"], .origin = request.headers.find("Origin")});
     // No key is wrong, which "permission" says to clients.
-    if (!problem.empty()) return answer(ErrorCode::usage, std::move(problem), 403);
+    if (!problem.empty()) return answer(ErrorCode::usage, problem, 403);
   }
   if (match.route == nullptr) {
     // Not not_found: no model is missing.
@@ -349,8 +349,8 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     return response;
   }
   if (match.route->info.method == "POST") {
-    std::string problem = content_type_problem(match.route->body, request.headers["Content-Type"]);
-    if (!problem.empty()) return answer(ErrorCode::invalid_input, std::move(problem), 415);
+    const std::string problem = content_type_problem(match.route->body, request.headers["Content-Type"]);
+    if (!problem.empty()) return answer(ErrorCode::invalid_input, problem, 415);
   }
   return std::nullopt;
 }

@@ -75,8 +75,18 @@ TEST(FileContents, IsOfTheBytesAndNotOfTheTime) {
   folder.write("weights.bin", "twos");
   EXPECT_EQ(difference(contents.identity(), before), "");
   fs::remove(file);
-  EXPECT_NE(difference(contents.identity(), before).find("the file 'weights.bin' is missing, and was SHA-256 "),
+  EXPECT_NE(difference(contents.identity(), before).find("weights.bin' is missing, and was SHA-256 "),
             std::string::npos);
+}
+
+TEST(FileContents, TellsFilesOfOneNameApart) {
+  const test::TemporaryFolder folder;
+  const fs::path outer = folder.write("model.onnx", "outer"), inner = folder.write("pre/model.onnx", "inner");
+  FileContents contents({outer, inner});
+  const LoadedIdentity before = contents.identity();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  folder.write("pre/model.onnx", "other");
+  EXPECT_NE(difference(contents.identity(), before).find(inner.string()), std::string::npos);
 }
 
 TEST(LibraryContent, IsTheSameForACopy) {

@@ -90,8 +90,8 @@ TEST_F(WorkerFiles, HaveToBeThoseOfTheFirstLoad) {
     FAIL() << "it runs with other weights than those that it was loaded with";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::provider_unavailable);
-    EXPECT_THAT(error.message(), HasSubstr("the worker of 'scale' has loaded something else: the file 'weights.bin' is "
-                                           "SHA-256 "));
+    EXPECT_THAT(error.message(), HasSubstr("the worker of 'scale' has loaded something else: the file '" +
+                                           (folder_.path() / "weights.bin").string() + "' is SHA-256 "));
     EXPECT_THAT(error.message(), HasSubstr("load the model again to accept that"));
   }
   // They are back: it goes on.

@@ -152,11 +152,16 @@ std::string content_obstacle(const Signature& signature, const onnx::InputFlow& 
   }
   std::set<std::string_view> named;
   for (const SignatureEntry& entry : signature.inputs) {
+    if (!entry.type.dimensions) continue;
     for (const Dimension& dimension : *entry.type.dimensions) {
       if (has_telling_name(dimension)) named.insert(dimension.name);
     }
   }
   for (const SignatureEntry& entry : signature.outputs) {
+    if (!entry.type.dimensions) {
+      return tells(flow.foreign_operator,
+                   fmt::format("is a custom operator that may decide over the dimensions of output '{}'", entry.name));
+    }
     for (std::size_t i = 1; i < entry.type.dimensions->size(); ++i) {
       const Dimension& dimension = (*entry.type.dimensions)[i];
       if (dimension.size || named.contains(dimension.name)) continue;
