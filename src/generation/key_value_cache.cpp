@@ -13,12 +13,17 @@
 namespace gpux::generation {
 namespace {
 
-std::shared_ptr<std::byte> reserved(std::size_t bytes) {
+// Some addresses are left to all else: libraries end the process where they get none (RLIMIT_AS).
+std::shared_ptr<std::byte> reserved(std::size_t wanted) {
+  constexpr std::size_t spare = std::size_t{64} << 20;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t bytes = (wanted + page - 1) / page * page;
   void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    throw Error(ErrorCode::resource_exhausted, fmt::format("no {} bytes of addresses for keys and values", bytes));
+    throw Error(ErrorCode::resource_exhausted, fmt::format("no {} bytes of addresses for keys and values", wanted));
   }
+  ::munmap(static_cast<std::byte*>(memory) + bytes, spare);
   return {static_cast<std::byte*>(memory), [bytes](std::byte* start) { ::munmap(start, bytes); }};
 }
 
