@@ -13,7 +13,7 @@ std::vector<std::uint32_t> tokens_in(const JsonSettings& file, const char* key);
 
 /// The settings of transformers' generation_config.json, whose keys genai's `search` shares. As in transformers, those
 /// of sampling do not count without do_sample. Error invalid_model, also for a setting that would choose other tokens
-/// and is not supported, as num_beams and suppress_tokens. How many tokens a text gets is for callers to say.
+/// and is not supported, as num_beams and suppress_tokens. Callers set the maximum number of tokens.
 Sampling sampling_in(const JsonSettings& file);
 
 }  // namespace gpux::generation

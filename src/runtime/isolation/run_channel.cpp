@@ -18,19 +18,29 @@ RunChannel::RunChannel(std::uint64_t number, UniqueFd socket, SharedMemoryBudget
 
 std::shared_ptr<RunChannel::OutputBlock> RunChannel::make_block(std::uint64_t bytes) {
   if (!budget_->take(bytes)) return nullptr;
-  return std::make_shared<OutputBlock>(SharedBlock::create(bytes));
+  try {
+    return std::make_shared<OutputBlock>(SharedBlock::create(bytes));
+  } catch (...) {
+    budget_->give_back(bytes);
+    throw;
+  }
 }
 
 void RunChannel::choose_output() {
-  std::size_t unused = outputs_.size();
+  std::size_t unused = outputs_.size(), largest = outputs_.size(), largest_bytes = 0;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& block = outputs_.at(i);
     if (block == nullptr) {
       unused = std::min(unused, i);
-    } else if (block->readers.load(std::memory_order_acquire) == 0) {
-      slot_ = i;
-      return;
+    } else if (block->readers.load(std::memory_order_acquire) == 0 && block->memory.bytes().size() >= largest_bytes) {
+      largest = i;
+      largest_bytes = block->memory.bytes().size();
     }
+  }
+  // The memory of a block counts until the worker ends: what is there is used before more is made.
+  if (largest != outputs_.size()) {
+    slot_ = largest;
+    return;
   }
   // There is one: has_another().
   slot_ = unused;
@@ -46,7 +56,10 @@ void RunChannel::choose_output() {
 bool RunChannel::has_another() const noexcept {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& block = outputs_.at(i);
-    if (i != slot_ && (block == nullptr || block->readers.load(std::memory_order_acquire) == 0)) return true;
+    if (i == slot_) continue;
+    if (block == nullptr ? budget_->has(max_copied_bytes) : block->readers.load(std::memory_order_acquire) == 0) {
+      return true;
+    }
   }
   return false;
 }

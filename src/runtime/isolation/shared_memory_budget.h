@@ -23,6 +23,15 @@ class SharedMemoryBudget {
     }
   }
 
+  /// What was taken, and not made.
+  void give_back(std::uint64_t bytes) noexcept { taken_ -= bytes; }
+
+  /// Whether so much is left now.
+  [[nodiscard]] bool has(std::uint64_t bytes) const noexcept {
+    const std::uint64_t limit = limit_, taken = taken_;
+    return limit == 0 || (bytes <= limit && taken <= limit - bytes);
+  }
+
  private:
   std::atomic<std::uint64_t> limit_ = 0, taken_ = 0;
 };
