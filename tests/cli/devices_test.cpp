@@ -109,7 +109,8 @@ TEST_F(Devices, ServeWhileOneWorkerIsMissing) {
 }
 
 TEST_F(Devices, TakeOutTheOneThatFailsAndLoseNoRequest) {
-  start("4", "broken:3@1");
+  // One run at a time on each: of two that are in flight when the device breaks, both move.
+  start("4", "broken:3@1", {"--runs-in-flight", "1"});
   EXPECT_THAT(ask_until([&] { return state_of(1) == "out"; }), testing::IsEmpty());
   const Json one = replicas().at(1);
   EXPECT_EQ(one.at("failures"), 1);
