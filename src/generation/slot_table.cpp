@@ -1,6 +1,7 @@
 #include "generation/slot_table.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "gpux/error.h"
