@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/address_space.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "base/own_program.h"
@@ -321,6 +322,7 @@ namespace {
 }  // namespace
 
 int main(int count, char** arguments) {
+  gpux::reserve_few_addresses();
   std::signal(SIGINT, gpux::cli::interrupt);
   std::signal(SIGTERM, gpux::cli::interrupt);
   // The terminal has gone; after nohup that does not matter.

@@ -675,6 +675,48 @@ TEST(ServeTexts, EndWhereKeysAndValuesCannotGrow) {
   EXPECT_EQ(server.json(post("/v1/completions", large.dump()))["usage"]["completion_tokens"], 100);
 }
 
+// Of glibc's allocator, beside its first: each holds 64 MiB of addresses, of which it uses the beginning.
+int arenas_of(pid_t process) {
+  constexpr std::uint64_t size = std::uint64_t{64} << 20U;
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  int count = 0;
+  std::uint64_t used_to = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0, end = 0;
+    char dash = 0;
+    std::string access;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end >> access;
+    if (access == "---p" && begin == used_to && end % size == 0 && end - begin < size) ++count;
+    used_to = access == "rw-p" && begin % size == 0 ? end : 0;
+  }
+  return count;
+}
+
+// As `ulimit -v` and systemd's LimitAS set it: threads that each reserve addresses would leave none.
+TEST(ServeTexts, LiveWithFewAddressesFromTheStart) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers reserve addresses of their own";
+#endif
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit few{.rlim_cur = rlim_t{768} << 20U, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &few), 0);
+  const Serving server(gpux, {"chatty", "--no-grpc"});
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 32; ++i) {
+    const Json body{
+        {"prompt", std::string(400, 'a')}, {"max_tokens", 100}, {"ignore_eos", true}, {"n", i % 2 == 0 ? 1 : 16}};
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    ASSERT_TRUE(clients.back()->send(post("/v1/completions", body.dump())));
+  }
+  for (const auto& client : clients) EXPECT_THAT(client->receive().status, AnyOf(200, 429, 503));
+  EXPECT_LE(arenas_of(server.process()), 1);
+  EXPECT_EQ(server.ask(http::get("/health/ready")).status, 200);
+}
+
 int cached_tokens(const Serving& server, const std::string& key, const std::string& salt = {}) {
   Json body{{"prompt", "a prompt that begins as others do"}, {"max_tokens", 1}};
   if (!salt.empty()) body["cache_salt"] = salt;
