@@ -71,8 +71,9 @@ class Connection {
   SharedMemoryBudget results;  ///< of runs
 
   // Under the session's mutex.
-  std::string kill_reason;  ///< why it is to be killed; empty: it is not
-  std::string end;          ///< how it ended, as a sentence; empty: it has not
+  std::string kill_reason;    ///< why it is to be killed; empty: it is not
+  std::string end;            ///< how it ended, as a sentence; empty: it has not
+  std::size_t computing = 0;  ///< the limit that was sent; 0: none
 
   /// The one that was used last, so that few of them take memory. Null if the worker has ended, or was retired. Error
   /// resource_exhausted.
@@ -210,7 +211,7 @@ struct RemoteSession::State {
   void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
-  void limit_computing(const Connection& connection) const;
+  void limit_computing(Connection& connection) const;
   void replace(Connection& connection, const std::string& reason);
   bool renew(Connection& connection);
 
@@ -235,7 +236,10 @@ std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::sto
   std::unique_lock lock(mutex);
   if (absence == WorkerAbsence::wait) changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
   if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
-  if (phase == Phase::ready) return current;
+  if (phase == Phase::ready) {
+    limit_computing(*current);
+    return current;
+  }
   if (!options.restart_worker) throw WorkerEnded(ErrorCode::internal, last_end);
   if (phase == Phase::starting) {
     const bool is_stopped = absence == WorkerAbsence::wait;
@@ -272,13 +276,12 @@ void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connectio
   event.set();
 }
 
-// With the mutex held.
-void RemoteSession::State::limit_computing(const Connection& connection) const {
-  if (computing == 0) return;
+// With the mutex held. Where there is no room for the message now, the next run sends it.
+void RemoteSession::State::limit_computing(Connection& connection) const {
+  if (connection.computing == computing) return;
   const WorkerCommand command{.kind = WorkerCommand::Kind::limit_computing,
                               .computing = static_cast<std::uint32_t>(computing)};
-  // One that takes no message has ended.
-  (void)send_message(connection.process.control(), command, {}, false);
+  if (send_message(connection.process.control(), command, {}, false)) connection.computing = computing;
 }
 
 // Ends a worker that has not crashed.
@@ -587,7 +590,6 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
 
 void RemoteSession::limit_computing(std::size_t runs) const {
   const std::lock_guard lock(state_->mutex);
-  if (state_->computing == runs) return;
   state_->computing = runs;
   if (state_->current != nullptr) state_->limit_computing(*state_->current);
 }
