@@ -25,6 +25,7 @@
 #include "base/error_number.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "base/unique_fd.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
@@ -540,7 +541,7 @@ RemoteSession::RemoteSession(const std::filesystem::path& model, const std::stri
                              std::vector<SignatureEntry> outputs) {
   refuse_unsupported(options);
   state_ = std::make_unique<State>(model, name, options, std::move(outputs));
-  state_->supervisor = std::thread([state = state_.get()] { state->supervise(); });
+  state_->supervisor = start_thread([state = state_.get()] { state->supervise(); });
   // Meanwhile, what it takes to tell another content later.
   if (options.restart_worker) (void)state_->files.identity();
   std::unique_lock lock(state_->mutex);
