@@ -180,6 +180,15 @@ TEST(SentText, ArrivesWholeOrNotAtAll) {
   EXPECT_EQ(receive_text(here.get(), 4, no_wait), std::nullopt);
 }
 
+TEST(WorkersErrors, AreCutBetweenCharacters) {
+  auto [here, there] = make_socket_pair();
+  const std::string text(max_message_bytes - sizeof(RunReply) - 1, 'x');
+  ASSERT_TRUE(send_with_text(there.get(), RunReply{}, text + "\u00e4"));
+  ReceivedMessage message;
+  ASSERT_TRUE(receive_message(here.get(), message));
+  EXPECT_EQ(message.text_after(sizeof(RunReply)), text);
+}
+
 TEST(WorkersErrors, HaveNoControlCharacters) {
   EXPECT_EQ(without_control_characters("a\n\tb\x1b[2J\x07\r\x7f\x9cä"), "a\n\tb?[2J???\x9cä");
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "base/utf8_prefix.h"
 #include "runtime/isolation/value_encoding.h"
 
 /// Messages between a process and its worker, over sockets that keep the boundaries of messages. Both ends are the same
@@ -130,7 +130,7 @@ struct LoadReply {
 template <typename Head>
 [[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) {
   std::array<std::byte, max_message_bytes> bytes;
-  const std::size_t length = std::min(text.size(), bytes.size() - sizeof head);
+  const std::size_t length = utf8_prefix(text, bytes.size() - sizeof head).size();
   std::memcpy(bytes.data(), &head, sizeof head);
   if (length != 0) std::memcpy(bytes.data() + sizeof head, text.data(), length);
   return send_message(socket, std::span<const std::byte>(bytes.data(), sizeof head + length));
