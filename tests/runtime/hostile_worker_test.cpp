@@ -365,6 +365,28 @@ TEST(RunChannel, CopiesResultsWhereTheBudgetHasNoRoomForMore) {
   }
 }
 
+TEST(RunChannel, IsNotUsedAgainWhereTheWorkerHasNoThreadForIt) {
+  auto [own, others] = make_socket_pair();
+  SharedMemoryBudget budget;
+  RunChannel channel(1, std::move(own), budget);
+  const std::vector<std::size_t> outputs{0};
+  const auto error_of = [&](std::uint64_t run, std::uint64_t answered) -> std::string {
+    EXPECT_TRUE(channel.send(run, {{"x", floats({1}, {1})}}, outputs));
+    EXPECT_TRUE(send_with_text(others.get(), RunReply{.run = answered, .values = {}, .error = 8}, "none left"));
+    try {
+      (void)channel.receive(run, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+      return error.message();
+    }
+    return {};
+  };
+  EXPECT_EQ(error_of(1, 1), "none left");
+  EXPECT_TRUE(channel.is_served());
+  EXPECT_EQ(error_of(2, no_run), "none left");
+  EXPECT_FALSE(channel.is_served());
+}
+
 // However many results somebody keeps, the channel takes a few blocks for them.
 TEST(RunChannel, CopiesResultsWhereItsBlocksAreInUse) {
   auto [own, others] = make_socket_pair();

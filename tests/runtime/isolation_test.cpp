@@ -796,6 +796,25 @@ TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
   EXPECT_EQ(there.worker()->restarts, 0U);
 }
 
+// The same before its first run, for which it has to start a thread.
+TEST_F(Worker, GoesOnAfterARunWithoutAThread) {
+  const Runtime there(test_model("add"), in_worker());
+  rlimit before{};
+  const pid_t worker = there.worker()->process_id;
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, nullptr, &before), 0);
+  const rlimit now{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &now, nullptr), 0);
+  for (int run = 0; run < 3; ++run) {
+    const std::optional<Error> error = error_of_run(there, three(), {});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::resource_exhausted) << error->message();
+  }
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &before, nullptr), 0);
+  EXPECT_FALSE(error_of_run(there, three(), {}));
+  EXPECT_EQ(there.worker()->process_id, worker);
+  EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
 TEST(SendMessage, TellsAWorkerThatEndedFromASystemWithoutRoom) {
   using runtime::isolation::send_failure;
   using runtime::isolation::SendFailure;

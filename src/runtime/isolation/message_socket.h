@@ -74,6 +74,9 @@ struct ReceivedMessage {
 /// Waits for a message. False if the other end is closed.
 [[nodiscard]] bool receive_message(int socket, ReceivedMessage& message) noexcept;
 
+/// The number of none: they begin with 1.
+inline constexpr std::uint64_t no_run = 0;
+
 /// A run of the model. The values are in the input block, behind the mark of run_mark.h.
 struct RunRequest {
   std::uint64_t run = 0;  ///< the number of the run
@@ -83,7 +86,7 @@ struct RunRequest {
 };
 
 /// The end of a run: values in the output block, or an error, whose message follows. Or, before it, a wish for a larger
-/// output block.
+/// output block. Or, of no_run, the error of a channel that will serve none.
 struct RunReply {
   std::uint64_t run = 0;
   ValuesPlace values;

@@ -103,7 +103,7 @@ class Connection {
   void give_back(std::unique_ptr<RunChannel> channel) {
     const std::lock_guard lock(mutex_);
     --in_use_;
-    idle_.push_back(std::move(channel));
+    if (channel->is_served()) idle_.push_back(std::move(channel));
   }
 
   /// Gives out no channel from now on, unless one is in use. False: one is.

@@ -133,6 +133,10 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run, const Expected
   for (;;) {
     if (!receive_message(socket_.get(), message_)) return std::nullopt;
     const auto reply = message_.as<RunReply>();
+    if (reply && reply->run == no_run && reply->error != 0) {
+      is_served_ = false;
+      throw Error(error_code_of(reply->error), message_.text_after(sizeof(RunReply)));
+    }
     if (!reply || reply->run != run) throw Error(ErrorCode::internal, "a worker process answered something else");
     if (reply->wanted_bytes != 0) {
       if (!give_memory(run, reply->wanted_bytes)) return std::nullopt;

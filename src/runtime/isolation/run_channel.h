@@ -46,6 +46,9 @@ class RunChannel {
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
 
+  /// False: the worker has no thread for it.
+  [[nodiscard]] bool is_served() const noexcept { return is_served_; }
+
   /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
   /// True does not mean that it has seen it: has_taken().
   /// Errors ResultsRefused, resource_exhausted: it was not sent, and the channel can be used again.
@@ -87,6 +90,7 @@ class RunChannel {
   std::uint64_t number_;
   UniqueFd socket_;
   SharedMemoryBudget* budget_;
+  bool is_served_ = true;
   SharedBlock input_ = SharedBlock::create(0);
   bool worker_has_input_ = false;
   std::array<bool, max_output_blocks> worker_has_output_{};
