@@ -22,6 +22,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/start_thread.h"
 
 namespace gpux {
 namespace {
@@ -85,7 +86,12 @@ class Registry {
                          get().mutex_.unlock();
                        });
     });
-    std::thread([this, end = pipe[0]] { remove_when_told(end); }).detach();
+    try {
+      start_thread([this, end = pipe[0]] { remove_when_told(end); }).detach();
+    } catch (const Error&) {
+      for (const int end : pipe) ::close(end);
+      return;  // likewise
+    }
     removal_pipe = pipe[1];
   }
 

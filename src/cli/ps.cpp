@@ -13,6 +13,7 @@
 
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "gpux/error.h"
@@ -77,12 +78,12 @@ std::vector<Answer> ask_all(const std::vector<server::ServerRecord>& servers) {
   constexpr std::size_t max_threads = 16;
   std::vector<Answer> answers(servers.size());
   std::atomic<std::size_t> next = 0;
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < std::min(servers.size(), max_threads); ++i) {
-    threads.emplace_back([&] {
-      for (std::size_t index = next++; index < servers.size(); index = next++) answers[index] = ask(servers[index]);
-    });
-  }
+  const auto work = [&] {
+    for (std::size_t index = next++; index < servers.size(); index = next++) answers[index] = ask(servers[index]);
+  };
+  std::vector<std::jthread> threads =
+      start_more_threads(std::clamp(servers.size(), std::size_t{1}, max_threads) - 1, work);
+  work();
   threads.clear();
   return answers;
 }

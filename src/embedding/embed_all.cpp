@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/start_thread.h"
 #include "embedding/ready_texts.h"
 #include "embedding/timed.h"
 #include "gpux/error.h"
@@ -319,9 +320,8 @@ std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, c
   threads = std::max(threads, 1U);
   Line line(embedder, options, source, threads, sink, before, times);
   {
-    std::vector<std::jthread> others;
-    others.emplace_back([&] { line.read(); });
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { line.work(); });
+    const auto reader = start_thread<std::jthread>([&] { line.read(); });
+    const std::vector<std::jthread> others = start_more_threads(threads - 1, [&] { line.work(); });
     line.work();
   }
   const std::uint64_t count = line.finish();

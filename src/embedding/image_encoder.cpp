@@ -14,6 +14,7 @@
 
 #include "base/counted.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "image/prepare.h"
@@ -207,8 +208,7 @@ void embed_images(const ImageEmbedder& embedder, const ImageEmbedOptions& option
   embedder.encoder().check(options);
   ImageLine line(embedder, options, images, images_per_thread * std::max(threads, 1U), sink);
   {
-    std::vector<std::jthread> others;
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back([&] { line.work(); });
+    const std::vector<std::jthread> others = start_more_threads(std::max(threads, 1U) - 1, [&] { line.work(); });
     line.work();
   }
   line.finish();

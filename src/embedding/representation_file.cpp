@@ -14,6 +14,7 @@
 
 #include "base/counted.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "embedding/max_sim.h"
 #include "embedding/sparse_vector.h"
 #include "gpux/error.h"
@@ -386,8 +387,7 @@ std::vector<Match> best_matches(const std::vector<Embedding>& embeddings, const 
     }
   };
   {
-    std::vector<std::jthread> others;
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+    const std::vector<std::jthread> others = start_more_threads(std::max(threads, 1U) - 1, work);
     work();
   }
   if (failure) std::rethrow_exception(failure);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/start_thread.h"
 #include "gpux/error.h"
 
 namespace gpux::embedding {
@@ -147,8 +148,9 @@ std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> q
     }
   };
   {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < best.size(); ++i) others.emplace_back([&, i] { work(best[i]); });
+    std::atomic<std::size_t> first_free = 1;
+    const std::vector<std::jthread> others =
+        start_more_threads(best.size() - 1, [&] { work(best[first_free.fetch_add(1)]); });
     work(best.front());
   }
   Best all(k);

@@ -14,6 +14,7 @@
 
 #include "base/caught_error.h"
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "generation/decoder.h"
 #include "generation/end_tokens.h"
 #include "generation/sequence.h"
@@ -649,7 +650,7 @@ Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, con
   check(options);
   state_ =
       std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options, std::move(budget));
-  state_->thread = std::thread([state = state_.get()] { state->work(); });
+  state_->thread = start_thread([state = state_.get()] { state->work(); });
 }
 
 Engine::~Engine() {

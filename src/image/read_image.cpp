@@ -14,6 +14,7 @@
 #include "base/base64.h"
 #include "base/files.h"
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "image/decode.h"
 #include "image/header_size.h"
@@ -60,7 +61,7 @@ std::string accepted_by(const Sources& sources) {
 
 std::string in_short(std::string_view value) {
   if (value.size() <= limit_shown) return fmt::format("'{}'", value);
-  return fmt::format("'{}…' ({} bytes)", value.substr(0, limit_shown), value.size());
+  return fmt::format("'{}…' ({} bytes)", utf8_prefix(value, limit_shown), value.size());
 }
 
 Tensor prepared(std::span<const std::byte> file, const Recipe& recipe) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
+
 namespace gpux::importer {
 
 std::vector<std::string> class_labels_in(const JsonSettings& config) {
@@ -19,7 +21,7 @@ std::vector<std::string> class_labels_in(const JsonSettings& config) {
     const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), place);
     if (failure != std::errc() || end != key.data() + key.size() || place >= labels.size() || seen[place] ||
         !label.is_string()) {
-      config.refuse_value("id2label." + key.substr(0, 40), label,
+      config.refuse_value(fmt::format("id2label.{}", utf8_prefix(key, 40)), label,
                           fmt::format("a text each for the numbers 0 to {}", labels.size() - 1));
     }
     labels[place] = label.get<std::string>();

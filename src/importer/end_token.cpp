@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux::importer {
@@ -54,7 +55,8 @@ std::int64_t id_of(const Json& tokenizer, const std::string& token, const JsonSe
       }
     }
   }
-  config.refuse(fmt::format("add_eos_token is true, and tokenizer.json has no added token '{}'", token.substr(0, 80)));
+  config.refuse(
+      fmt::format("add_eos_token is true, and tokenizer.json has no added token '{}'", utf8_prefix(token, 80)));
 }
 
 // The template of transformers: each text, behind it the token. A template that is there keeps what it puts before.

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/utf8_prefix.h"
 #include "importer/json_settings.h"
 #include "importer/transformer_settings.h"
 
@@ -65,7 +66,7 @@ QueryExpansion expansion_in(const JsonSettings& settings, const Json& value) {
       if (!member.is_string()) refuse("token", member, "a token, or null");
       expansion.token = member.get<std::string>();
     } else {
-      refuse(key.substr(0, 40).c_str(), member, "strategy, length, attend, token");
+      refuse(std::string(utf8_prefix(key, 40)).c_str(), member, "strategy, length, attend, token");
     }
   }
   if (expansion.length == 0) refuse("length", nullptr, "a whole number from 1 on");

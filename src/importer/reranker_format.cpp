@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "importer/import_decoder.h"
 #include "importer/json_settings.h"
@@ -150,7 +151,7 @@ RerankerFolder::RerankerFolder(const fs::path& folder, RerankerFormat /*format*/
   const std::string type = config.text("model_type");
   if (type != "qwen3") {
     throw Error(ErrorCode::invalid_config, fmt::format("{}: model_type is '{}'; accepted with --reranker qwen3: qwen3",
-                                                       config.file().string(), type.substr(0, 80)));
+                                                       config.file().string(), utf8_prefix(type, 80)));
   }
   const JsonSettings tokenizer(folder / "tokenizer.json");
   if (!tokenizer.exists())

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "onnx/text.h"
 #include "tensor/small_float.h"
@@ -92,7 +93,7 @@ std::vector<std::string> parts_of_index(std::string_view index_json, const std::
     if (path.empty() || path != path.filename()) {
       throw Error(ErrorCode::invalid_model,
                   fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", name, onnx::quote(tensor),
-                              part.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80)));
+                              utf8_prefix(part.dump(-1, ' ', false, json::error_handler_t::replace), 80)));
     }
     parts.insert(path.string());
   }

@@ -14,6 +14,7 @@
 
 #include "base/json_problem.h"
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "installation/packages.h"
 
 namespace gpux::installation {
@@ -59,7 +60,7 @@ std::string last_error(const std::string& text) {
     if (!line.empty() && (last.empty() || line.starts_with("ERROR: "))) last = line;
   }
   if (last.starts_with("ERROR: ")) last.erase(0, std::string_view("ERROR: ").size());
-  return last.substr(0, longest_words);
+  return std::string(utf8_prefix(last, longest_words));
 }
 
 bool has_any(const std::string& text, std::span<const std::string_view> words) {

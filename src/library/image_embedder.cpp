@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "image/prepare.h"
 #include "image/read_image.h"
@@ -150,9 +151,8 @@ Embeddings ImageEmbedder::embed(std::span<const ImageData> images, const ImageEm
     }
   };
   {
-    std::vector<std::jthread> others;
     const std::size_t threads = std::min<std::size_t>(state_->workers, images.size());
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+    const std::vector<std::jthread> others = start_more_threads(std::max<std::size_t>(threads, 1) - 1, work);
     work();
   }
   failure.rethrow();

@@ -10,6 +10,7 @@
 
 #include "base/counted.h"
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "embedding/open_tokenizer.h"
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
@@ -507,7 +508,7 @@ std::vector<std::string> Pipeline::model_outputs(std::span<const std::string> na
     }
     const bool is_added = std::any_of(signature_.outputs.begin(), signature_.outputs.end(),
                                       [&](const SignatureEntry& entry) { return entry.name == name; });
-    if (!is_added) throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", name.substr(0, 80)));
+    if (!is_added) throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", utf8_prefix(name, 80)));
     add_for_task();
   }
   return needed;

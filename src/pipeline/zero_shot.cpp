@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "tensor/convert.h"
 
@@ -35,11 +36,11 @@ void check_zero_shot(const ZeroShotOptions& options) {
     if (label.empty()) refuse(fmt::format("label {} is empty", i));
     const auto end = options.labels.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(options.labels.begin(), end, label) != end) {
-      refuse(fmt::format("label '{}' occurs twice", label.substr(0, 60)));
+      refuse(fmt::format("label '{}' occurs twice", utf8_prefix(label, 60)));
     }
   }
   if (options.hypothesis_template.find(slot) == std::string::npos) {
-    refuse(fmt::format("the template '{}' has no {{}} for the label", options.hypothesis_template.substr(0, 60)));
+    refuse(fmt::format("the template '{}' has no {{}} for the label", utf8_prefix(options.hypothesis_template, 60)));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "runtime/check_inputs.h"
@@ -67,7 +68,7 @@ auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const Inf
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
   auto outcome = std::make_shared<Outcome>(state.remote != nullptr);
-  std::thread runner([shared, outcome, held = std::move(run).held()] {
+  std::thread runner = start_thread([shared, outcome, held = std::move(run).held()] {
     std::optional<Results> results;
     std::optional<Error> error;
     try {

@@ -10,6 +10,7 @@
 
 #include "base/spelling.h"
 #include "base/utf8.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "server/http/header_value.h"
 
@@ -133,7 +134,7 @@ std::string content_type_problem(BodyKind kind, std::string_view content_type) {
     if (type == other) return {};
   }
   if (kind == BodyKind::json_or_text && type == "text/plain") return {};
-  return fmt::format("the Content-Type is '{}'; accepted: application/json{}", one_line(type.substr(0, 100)),
+  return fmt::format("the Content-Type is '{}'; accepted: application/json{}", one_line(utf8_prefix(type, 100)),
                      kind == BodyKind::json_or_text ? ", text/plain" : "");
 }
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "base/start_thread.h"
 #include "server/failure_of.h"
 #include "server/request_work.h"
 
@@ -52,10 +50,9 @@ void RequestReaders::post(Task task) {
 void RequestReaders::start_thread() {
   in_progress_.reserve(threads_.size() + 1);
   try {
-    threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error& error) {
-    if (!threads_.empty()) return;  // fewer do it, too
-    throw Error(ErrorCode::resource_exhausted, fmt::format("no thread can be started: {}", error.what()));
+    threads_.push_back(gpux::start_thread([this] { work(); }));
+  } catch (const Error&) {
+    if (threads_.empty()) throw;  // else fewer do it, too
   }
 }
 

@@ -1,7 +1,8 @@
 // The order of the modules: what a folder under src/ may include, and where ONNX Runtime, the HTTP libraries, gRPC and
-// the decoders of images may be named.
+// the decoders of images may be named. And how texts of others are cut.
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -269,6 +270,24 @@ TEST(Layers, NoFileIsADrawer) {
     if (name == "provider_manager") continue;  // a public name that users know
     EXPECT_FALSE(std::regex_match(name, drawer)) << file;
   }
+}
+
+// Names and messages that clients or models wrote are shortened by utf8_prefix().
+TEST(Texts, AreCutBetweenCharacters) {
+  constexpr std::string_view cut = "substr(0, ";
+  std::size_t files = 0;
+  for (const char* folder : {"server", "runtime", "generation", "pipeline", "importer"}) {
+    for (const fs::path& file : files_of(source_folder / folder)) {
+      const std::string text = gpux::read_file(file);
+      ++files;
+      for (std::size_t at = text.find(cut); at != std::string::npos; at = text.find(cut, at + 1)) {
+        // Fewer are of words that gpux knows.
+        constexpr int min_shown = 20;
+        EXPECT_LT(std::atoi(text.c_str() + at + cut.size()), min_shown) << file << ": " << text.substr(at, 40);
+      }
+    }
+  }
+  EXPECT_GT(files, 100U);
 }
 
 }  // namespace

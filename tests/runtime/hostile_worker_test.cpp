@@ -180,6 +180,15 @@ TEST(SentText, ArrivesWholeOrNotAtAll) {
   EXPECT_EQ(receive_text(here.get(), 4, no_wait), std::nullopt);
 }
 
+TEST(WorkersErrors, AreCutBetweenCharacters) {
+  auto [here, there] = make_socket_pair();
+  const std::string text(max_message_bytes - sizeof(RunReply) - 1, 'x');
+  ASSERT_TRUE(send_with_text(there.get(), RunReply{}, text + "\u00e4"));
+  ReceivedMessage message;
+  ASSERT_TRUE(receive_message(here.get(), message));
+  EXPECT_EQ(message.text_after(sizeof(RunReply)), text);
+}
+
 TEST(WorkersErrors, HaveNoControlCharacters) {
   EXPECT_EQ(without_control_characters("a\n\tb\x1b[2J\x07\r\x7f\x9cä"), "a\n\tb?[2J???\x9cä");
 }
@@ -256,6 +265,126 @@ TEST(RunChannel, GivesNoMoreMemoryThanTheBudget) {
   worker.join();
   EXPECT_LE(given, 16 * mib);
   EXPECT_GE(given, 4 * mib);
+}
+
+TEST(SharedMemoryBudget, IsNewInANewWorker) {
+  struct Row {
+    std::uint64_t taken_before_run, bytes;
+    bool has_room;
+  };
+
+  constexpr std::uint64_t limit = 1000, first_block = 64;
+  for (const Row& row : std::vector<Row>{{500, 600, true},
+                                         {1, 936, true},
+                                         {1000, 0, true},
+                                         {500, 937, false},
+                                         {500, ~std::uint64_t{0}, false},
+                                         // This one was new.
+                                         {0, 600, false},
+                                         {0, 0, false}}) {
+    EXPECT_EQ(has_room_in_new_worker(limit, row.taken_before_run, first_block, row.bytes), row.has_room)
+        << row.taken_before_run << ", " << row.bytes;
+  }
+  EXPECT_FALSE(has_room_in_new_worker(63, 10, first_block, 0));
+}
+
+// What earlier runs took stays taken: only a new worker has room for these results.
+TEST(RunChannel, TellsResultsThatFitANewWorkerFromTooLargeOnes) {
+  auto [own, others] = make_socket_pair();
+  SharedMemoryBudget budget;
+  budget.set_limit(16 * mib);
+  RunChannel channel(1, std::move(own), budget);
+  const SignatureEntry y = entry("y", ValueKind::tensor, ElementType::float32);
+  const ExpectedValues expected{&y};
+  const std::vector<std::size_t> outputs{0};
+  const std::vector<std::uint64_t> wishes{17 * mib, 8 * mib, 10 * mib, 17 * mib};
+  std::jthread worker([&, socket = std::move(others)]() mutable {
+    Worker honest(std::move(socket));
+    for (const std::uint64_t bytes : wishes) {
+      honest.take_run();
+      std::optional<SharedBlock> block = honest.ask(bytes);
+      EXPECT_EQ(block.has_value(), bytes == 8 * mib);
+      if (block) {
+        honest.answer(*block, {{"y", floats({1}, {1})}});
+      } else {
+        honest.fail();
+      }
+    }
+    honest.take_run();
+    honest.fail();
+  });
+  const auto outcome_of = [&](std::uint64_t run) -> std::string {
+    EXPECT_TRUE(channel.send(run, {{"x", floats({1}, {1})}}, outputs));
+    try {
+      return channel.receive(run, expected) ? "results" : "ended";
+    } catch (const ResultsRefused& refusal) {
+      EXPECT_EQ(refusal.code(), ErrorCode::resource_exhausted);
+      return refusal.fit_new_worker() ? "fit a new worker" : "fit none";
+    } catch (const Error&) {
+      return "another error";
+    }
+  };
+  EXPECT_EQ(outcome_of(1), "fit none");
+  EXPECT_EQ(outcome_of(2), "results");
+  EXPECT_EQ(outcome_of(3), "fit a new worker");
+  EXPECT_EQ(outcome_of(4), "fit none");
+  EXPECT_EQ(outcome_of(5), "another error") << "no memory was refused to this run";
+}
+
+// Where the budget has no room for another block of the size, results are copied: the next run takes their block.
+TEST(RunChannel, CopiesResultsWhereTheBudgetHasNoRoomForMore) {
+  auto [own, others] = make_socket_pair();
+  SharedMemoryBudget budget;
+  budget.set_limit(2 * mib);
+  RunChannel channel(1, std::move(own), budget);
+  const SignatureEntry y = entry("y", ValueKind::tensor, ElementType::float32);
+  const ExpectedValues expected{&y};
+  const std::vector<std::size_t> outputs{0};
+  constexpr int runs = 3;
+  std::jthread worker([&, socket = std::move(others)]() mutable {
+    Worker honest(std::move(socket));
+    honest.take_run();
+    std::optional<SharedBlock> block = honest.ask(mib);
+    ASSERT_TRUE(block);
+    for (int run = 1; run <= runs; ++run) {
+      if (run != 1) honest.take_run();
+      Tensor result = Tensor::allocate(ElementType::float32, {200'000});
+      result.mutable_as<float>().front() = static_cast<float>(run);
+      honest.answer(*block, {{"y", result}});
+    }
+  });
+  std::vector<NamedValues> kept;
+  for (int run = 1; run <= runs; ++run) {
+    ASSERT_TRUE(channel.send(static_cast<std::uint64_t>(run), {{"x", floats({1}, {1})}}, outputs));
+    std::optional<NamedValues> results = channel.receive(static_cast<std::uint64_t>(run), expected);
+    ASSERT_TRUE(results);
+    kept.push_back(*std::move(results));
+  }
+  for (int run = 1; run <= runs; ++run) {
+    EXPECT_EQ(kept[static_cast<std::size_t>(run) - 1].front().second.tensor()->as<float>().front(), run);
+  }
+}
+
+TEST(RunChannel, IsNotUsedAgainWhereTheWorkerHasNoThreadForIt) {
+  auto [own, others] = make_socket_pair();
+  SharedMemoryBudget budget;
+  RunChannel channel(1, std::move(own), budget);
+  const std::vector<std::size_t> outputs{0};
+  const auto error_of = [&](std::uint64_t run, std::uint64_t answered) -> std::string {
+    EXPECT_TRUE(channel.send(run, {{"x", floats({1}, {1})}}, outputs));
+    EXPECT_TRUE(send_with_text(others.get(), RunReply{.run = answered, .values = {}, .error = 8}, "none left"));
+    try {
+      (void)channel.receive(run, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+      return error.message();
+    }
+    return {};
+  };
+  EXPECT_EQ(error_of(1, 1), "none left");
+  EXPECT_TRUE(channel.is_served());
+  EXPECT_EQ(error_of(2, no_run), "none left");
+  EXPECT_FALSE(channel.is_served());
 }
 
 // However many results somebody keeps, the channel takes a few blocks for them.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -40,12 +41,21 @@
 // So many calls fail for want of memory in the kernel.
 std::atomic<int> failing_sends = 0;
 
+// Commands that limit how many runs compute.
+std::atomic<int> sent_limits = 0;
+
 // In place of the C library's.
 extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   if (failing_sends > 0) {
     --failing_sends;
     errno = ENOBUFS;
     return -1;
+  }
+  using gpux::runtime::isolation::WorkerCommand;
+  WorkerCommand command;
+  if (message->msg_iov->iov_len == sizeof command) {
+    std::memcpy(&command, message->msg_iov->iov_base, sizeof command);
+    if (command.kind == WorkerCommand::Kind::limit_computing) ++sent_limits;
   }
   return static_cast<ssize_t>(::syscall(SYS_sendmsg, socket, message, flags));
 }
@@ -786,6 +796,25 @@ TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
   EXPECT_EQ(there.worker()->restarts, 0U);
 }
 
+// The same before its first run, for which it has to start a thread.
+TEST_F(Worker, GoesOnAfterARunWithoutAThread) {
+  const Runtime there(test_model("add"), in_worker());
+  rlimit before{};
+  const pid_t worker = there.worker()->process_id;
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, nullptr, &before), 0);
+  const rlimit now{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &now, nullptr), 0);
+  for (int run = 0; run < 3; ++run) {
+    const std::optional<Error> error = error_of_run(there, three(), {});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::resource_exhausted) << error->message();
+  }
+  ASSERT_EQ(::prlimit(worker, RLIMIT_AS, &before, nullptr), 0);
+  EXPECT_FALSE(error_of_run(there, three(), {}));
+  EXPECT_EQ(there.worker()->process_id, worker);
+  EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
 TEST(SendMessage, TellsAWorkerThatEndedFromASystemWithoutRoom) {
   using runtime::isolation::send_failure;
   using runtime::isolation::SendFailure;
@@ -822,6 +851,19 @@ TEST_F(Worker, OutlivesASystemWithoutRoomForMessages) {
   EXPECT_FALSE(error_of_run(there, three(), {}));
   EXPECT_EQ(there.worker()->process_id, process);
   EXPECT_EQ(there.worker()->restarts, 0U);
+}
+
+TEST_F(Worker, IsLimitedByTheNextRunWhereTheSystemHadNoRoom) {
+  const Runtime there(test_model("add"), in_worker());
+  sent_limits = 0;
+  failing_sends = 1;
+  const runtime::SessionReplica replica(there, 0, {}, true, std::make_shared<ort::ComputeTurn>(2));
+  EXPECT_EQ(failing_sends, 0);
+  EXPECT_EQ(sent_limits, 0);
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_FALSE(error_of_run(there, three(), {}));
+    EXPECT_EQ(sent_limits, 1) << "run " << run;
+  }
 }
 
 TEST_F(Worker, LosesTheRunInProgressWhenItEnds) {

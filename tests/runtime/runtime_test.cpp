@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "base/files.h"
+#include "base/no_threads.h"
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 
@@ -106,6 +107,20 @@ TEST_F(Infer, ReturnsAtTheDeadlineAndStopsTheRun) {
   EXPECT_EQ(runtime.infer(slow_inputs(1), {.timeout = 60s, .outputs = {}}).size(), 1U)
       << "the run was signalled to stop";
   EXPECT_EQ(runtime.infer(slow_inputs(1)).size(), 1U);
+}
+
+TEST_F(Infer, FailsWhereNoThreadCanBeStartedForItsDeadline) {
+  LoadOptions options;
+  options.provider = "cpu";
+  options.intra_threads = 1;
+  const Runtime runtime(test_model("add"), options);
+  const NamedValues row{{"x", floats({1, 3}, {1, 2, 3})}};
+  {
+    const test::NoThreads none;
+    const Error error = failure_of([&] { (void)runtime.infer(row, {.timeout = 60s, .outputs = {}}); });
+    EXPECT_EQ(error.code(), ErrorCode::resource_exhausted) << error.message();
+  }
+  EXPECT_EQ(runtime.infer(row, {.timeout = 60s, .outputs = {}}).size(), 1U);
 }
 
 TEST_F(Infer, EndsWhenAnotherThreadStopsIt) {

@@ -1,9 +1,13 @@
 // Workers that are started again after the files of their model have changed, and errors that name no lost device.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -181,6 +185,59 @@ TEST(ModelFiles, AreThoseThatTheModelNames) {
   options.precision_variants.push_back({.file = damaged, .precision = "int8", .provider = "cpu"});
   EXPECT_THAT(runtime::files_of(file, options), testing::ElementsAre(file, file.parent_path() / "weights.bin",
                                                                      file.parent_path() / "engine.bin", step, damaged));
+}
+
+class WorkerResults : public WorkerFiles {
+ protected:
+  /// Returns x, which takes none of the memory that ONNX Runtime keeps. Its sandbox limits the memory for results to
+  /// 640 MiB, and 32 MiB more for each processor.
+  [[nodiscard]] Runtime returning() const {
+    using onnx_test::ModelWriter;
+    const fs::path file = folder_.write("return.onnx", ModelWriter()
+                                                           .add_input("x", ElementType::float32, {"n"})
+                                                           .add_input("s", ElementType::float32, {1})
+                                                           .add_output("x", ElementType::float32, {"n"})
+                                                           .add_output("t", ElementType::float32, {1})
+                                                           .add_node("Neg", {"s"}, {"t"})
+                                                           .bytes());
+    LoadOptions options;
+    options.provider = "cpu";
+    options.intra_threads = 1;
+    options.isolation = Isolation::process;
+    options.sandbox = Sandbox::on;
+    options.memory_bytes = std::uint64_t{128} << 20;
+    return Runtime(file, options);
+  }
+
+  static void return_mib(const Runtime& runtime, std::int64_t mib) {
+    const std::int64_t count = (mib << 20) / static_cast<std::int64_t>(sizeof(float));
+    Tensor x = Tensor::allocate(ElementType::float32, {count});
+    x.mutable_as<float>().back() = static_cast<float>(mib);
+    const NamedValues results = runtime.infer({{"x", std::move(x)}, {"s", floats({1}, {1})}});
+    const auto returned = results.front().second.tensor()->as<float>();
+    ASSERT_EQ(std::ssize(returned), count);
+    EXPECT_EQ(returned.back(), static_cast<float>(mib));
+  }
+};
+
+// Memory for results stays taken until the worker ends. Each of these results fits, and all together do not.
+TEST_F(WorkerResults, ThatNoLongerFitAreRepeatedOnANewWorker) {
+  const Runtime runtime = returning();
+  const std::vector<std::string>& notes = runtime.verdict().notes;
+  const auto names_limit = [](const std::string& note) { return note.find("results at most") != std::string::npos; };
+  if (std::ranges::none_of(notes, names_limit)) GTEST_SKIP() << "no limit of memory here";
+  const int first = runtime.worker()->process_id;
+  // More than half as much again: more than the memory of the run before.
+  for (std::int64_t mib = 40; runtime.worker()->restarts == 0; mib = mib * 8 / 5) {
+    ASSERT_LT(mib, 2000);
+    ASSERT_NO_THROW(return_mib(runtime, mib)) << mib;
+  }
+  const WorkerStatus status = *runtime.worker();
+  EXPECT_EQ(status.restarts, 1U);
+  EXPECT_EQ(status.repeated_runs, 1U);
+  EXPECT_EQ(status.lost_runs, 0U);
+  EXPECT_NE(status.process_id, first);
+  EXPECT_EQ(status.last_end, "the worker of 'return' was killed: the memory for the results of its runs was used up");
 }
 
 }  // namespace

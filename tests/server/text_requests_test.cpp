@@ -77,6 +77,13 @@ std::string repeated(const std::string& text, std::size_t count) {
   return all;
 }
 
+TEST(TextRequests, QuoteWholeCharacters) {
+  // Byte 60 is within the letter.
+  const std::string name = std::string(59, 'x') + "\u00e4\u00e4";
+  EXPECT_THAT(refusal([&] { (void)read_embed(R"({"inputs": "a", ")" + name + R"(": 1})"); }),
+              testing::StartsWith(std::string(59, 'x') + " is not known"));
+}
+
 // Each object of a list was compared with all before it.
 TEST(TextRequests, ReadAsLongAsTheBodyIs) {
   for (const char* element : {"{}", "[]", "[[]]", "null", "{\"a\": []}"}) {

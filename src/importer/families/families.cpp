@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "importer/families/family.h"
 
@@ -58,8 +59,9 @@ const Family& family_of(const ConfigReader& config, std::span<const Family> know
     if (std::find(names.begin(), names.end(), family.model_type) == names.end()) names.push_back(family.model_type);
   }
   constexpr std::size_t limit_characters = 80;
-  throw Error(ErrorCode::invalid_config, fmt::format("config.json: model_type '{}' is not served; {} are",
-                                                     model_type.substr(0, limit_characters), fmt::join(names, ", ")));
+  throw Error(ErrorCode::invalid_config,
+              fmt::format("config.json: model_type '{}' is not served; {} are",
+                          utf8_prefix(model_type, limit_characters), fmt::join(names, ", ")));
 }
 
 // Code of the repository may compute anything.

@@ -8,13 +8,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/in_quotes.h"
+#include "base/start_thread.h"
 #include "registry/download/partial_file.h"
 
 namespace gpux::registry {
@@ -107,12 +107,8 @@ class Downloads {
 
   void work() {
     const std::size_t count = std::min<std::size_t>(options_.connections, pieces_.size());
-    std::vector<std::jthread> threads;
-    try {
-      for (std::size_t i = 1; i < count; ++i) threads.emplace_back([this] { take_pieces(); });
-    } catch (const std::system_error&) {
-      // Fewer threads do it, too.
-    }
+    std::vector<std::jthread> threads =
+        start_more_threads(std::max<std::size_t>(count, 1) - 1, [this] { take_pieces(); });
     take_pieces();
     threads.clear();
     for (const auto& [key, fetched] : fetched_) {

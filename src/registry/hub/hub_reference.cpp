@@ -8,6 +8,7 @@
 #include "base/in_quotes.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
 namespace gpux::registry {
@@ -51,7 +52,7 @@ bool is_revision(std::string_view revision) {
   throw Error(ErrorCode::usage,
               fmt::format("{} names no model of the Hugging Face hub: {}; hf.co/ORG/NAME and hf.co/ORG/NAME@REVISION "
                           "are accepted",
-                          in_quotes(text.substr(0, limit_file)), reason));
+                          in_quotes(utf8_prefix(text, limit_file)), reason));
 }
 
 /// Takes "tree/REVISION", "blob/REVISION/FILE" or "resolve/REVISION/FILE" apart.

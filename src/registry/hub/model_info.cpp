@@ -8,6 +8,7 @@
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
 #include "base/json_problem.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "store/package_manifest.h"
 
@@ -42,7 +43,7 @@ HubFile file_of(const Json& entry) {
   HubFile file;
   file.name = text_of(entry, "rfilename");
   if (!is_inside_package(file.name)) {
-    refuse(fmt::format("the file name {} does not stay inside a folder", in_quotes(file.name.substr(0, 200))));
+    refuse(fmt::format("the file name {} does not stay inside a folder", in_quotes(utf8_prefix(file.name, 200))));
   }
   file.bytes = count_of(entry, "size");
   file.git_blob_id = text_of(entry, "blobId");

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/memory_size.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "registry/oci/manifest.h"
 
@@ -67,9 +68,8 @@ class Reception {
       for (std::size_t i = next++; i < missing.size() && !failure(); i = next++) receive(missing[i]);
     };
     {
-      std::vector<std::jthread> threads;
       const std::size_t count = std::min<std::size_t>(std::max(1U, connections), missing.size());
-      for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+      const std::vector<std::jthread> others = start_more_threads(std::max<std::size_t>(count, 1) - 1, work);
       work();
     }
     if (const std::exception_ptr error = failure()) std::rethrow_exception(error);

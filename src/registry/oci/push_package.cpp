@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/sha256.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "registry/oci/manifest.h"
 #include "registry/oci/sign_package.h"
@@ -28,9 +29,8 @@ class Sending {
       for (std::size_t i = next++; i < sources.size() && !failure(); i = next++) send(sources[i], pushed);
     };
     {
-      std::vector<std::jthread> threads;
       const std::size_t count = std::min<std::size_t>(std::max(1U, connections), sources.size());
-      for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+      const std::vector<std::jthread> others = start_more_threads(std::max<std::size_t>(count, 1) - 1, work);
       work();
     }
     if (const std::exception_ptr error = failure()) std::rethrow_exception(error);

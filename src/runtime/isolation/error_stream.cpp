@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/standard_streams.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 
 namespace gpux::runtime::isolation {
@@ -28,7 +29,7 @@ ErrorStream::ErrorStream() : ended_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   writing_.reset(ends[1]);
   // Of this end alone: the worker waits where it writes faster than is read.
   ::fcntl(reading_.get(), F_SETFL, O_NONBLOCK);
-  thread_ = std::thread([this] { pass_on(); });
+  thread_ = start_thread([this] { pass_on(); });
 }
 
 ErrorStream::~ErrorStream() {

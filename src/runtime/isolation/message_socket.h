@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/unique_fd.h"
+#include "base/utf8_prefix.h"
 #include "runtime/isolation/value_encoding.h"
 
 /// Messages between a process and its worker, over sockets that keep the boundaries of messages. Both ends are the same
@@ -74,6 +74,9 @@ struct ReceivedMessage {
 /// Waits for a message. False if the other end is closed.
 [[nodiscard]] bool receive_message(int socket, ReceivedMessage& message) noexcept;
 
+/// The number of none: they begin with 1.
+inline constexpr std::uint64_t no_run = 0;
+
 /// A run of the model. The values are in the input block, behind the mark of run_mark.h.
 struct RunRequest {
   std::uint64_t run = 0;  ///< the number of the run
@@ -83,7 +86,7 @@ struct RunRequest {
 };
 
 /// The end of a run: values in the output block, or an error, whose message follows. Or, before it, a wish for a larger
-/// output block.
+/// output block. Or, of no_run, the error of a channel that will serve none.
 struct RunReply {
   std::uint64_t run = 0;
   ValuesPlace values;
@@ -130,7 +133,7 @@ struct LoadReply {
 template <typename Head>
 [[nodiscard]] bool send_with_text(int socket, const Head& head, std::string_view text) {
   std::array<std::byte, max_message_bytes> bytes;
-  const std::size_t length = std::min(text.size(), bytes.size() - sizeof head);
+  const std::size_t length = utf8_prefix(text, bytes.size() - sizeof head).size();
   std::memcpy(bytes.data(), &head, sizeof head);
   if (length != 0) std::memcpy(bytes.data() + sizeof head, text.data(), length);
   return send_message(socket, std::span<const std::byte>(bytes.data(), sizeof head + length));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -24,6 +25,7 @@
 #include "base/error_number.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "base/unique_fd.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
@@ -70,14 +72,18 @@ class Connection {
   SharedMemoryBudget results;  ///< of runs
 
   // Under the session's mutex.
-  std::string kill_reason;  ///< why it is to be killed; empty: it is not
-  std::string end;          ///< how it ended, as a sentence; empty: it has not
+  std::string kill_reason;    ///< why it is to be killed; empty: it is not
+  std::string end;            ///< how it ended, as a sentence; empty: it has not
+  std::size_t computing = 0;  ///< the limit that was sent; 0: none
 
-  /// Null if the worker has ended. Error resource_exhausted.
+  /// The one that was used last, so that few of them take memory. Null if the worker has ended, or was retired. Error
+  /// resource_exhausted.
   std::unique_ptr<RunChannel> take_channel() {
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
+      if (is_retired_) return nullptr;
+      ++in_use_;
       if (!idle_.empty()) {
         std::unique_ptr<RunChannel> channel = std::move(idle_.back());
         idle_.pop_back();
@@ -85,6 +91,30 @@ class Connection {
       }
       number = ++channels_;
     }
+    try {
+      return open_channel(number);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      --in_use_;
+      throw;
+    }
+  }
+
+  void give_back(std::unique_ptr<RunChannel> channel) {
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+    if (channel->is_served()) idle_.push_back(std::move(channel));
+  }
+
+  /// Gives out no channel from now on, unless one is in use. False: one is.
+  bool retire() {
+    const std::lock_guard lock(mutex_);
+    if (in_use_ == 0) is_retired_ = true;
+    return is_retired_;
+  }
+
+ private:
+  std::unique_ptr<RunChannel> open_channel(std::uint64_t number) {
     auto [own, others] = make_socket_pair();
     const WorkerCommand command{.kind = WorkerCommand::Kind::open_channel, .channel = number};
     const int descriptor = others.get();
@@ -92,15 +122,11 @@ class Connection {
     return std::make_unique<RunChannel>(number, std::move(own), results);
   }
 
-  void give_back(std::unique_ptr<RunChannel> channel) {
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(channel));
-  }
-
- private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<RunChannel>> idle_;
   std::uint64_t channels_ = 0;
+  std::size_t in_use_ = 0;
+  bool is_retired_ = false;
 };
 
 /// A run that was stopped and has not returned.
@@ -178,13 +204,17 @@ struct RemoteSession::State {
   // Of runs.
   [[nodiscard]] const SignatureEntry& entry_of(std::size_t output) const;
   std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop, WorkerAbsence absence);
+  std::optional<NamedValues> attempt(const std::shared_ptr<Connection>& connection, const NamedValues& inputs,
+                                     const std::vector<std::size_t>& wanted, const ExpectedValues& expected,
+                                     const std::stop_token& stop);
   std::optional<NamedValues> finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
                                     std::uint64_t run, const ExpectedValues& expected, const std::stop_token& stop);
   void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
-  void limit_computing(const Connection& connection) const;
+  void limit_computing(Connection& connection) const;
   void replace(Connection& connection, const std::string& reason);
+  bool renew(Connection& connection);
 
   // Of the thread that supervises the worker.
   void supervise();
@@ -207,7 +237,10 @@ std::shared_ptr<Connection> RemoteSession::State::wait_for_worker(const std::sto
   std::unique_lock lock(mutex);
   if (absence == WorkerAbsence::wait) changed.wait(lock, stop, [&] { return phase != Phase::starting || ended; });
   if (ended) throw Error(ErrorCode::interrupted, "the model is being unloaded");
-  if (phase == Phase::ready) return current;
+  if (phase == Phase::ready) {
+    limit_computing(*current);
+    return current;
+  }
   if (!options.restart_worker) throw WorkerEnded(ErrorCode::internal, last_end);
   if (phase == Phase::starting) {
     const bool is_stopped = absence == WorkerAbsence::wait;
@@ -244,13 +277,12 @@ void RemoteSession::State::stop_run(const std::shared_ptr<Connection>& connectio
   event.set();
 }
 
-// With the mutex held.
-void RemoteSession::State::limit_computing(const Connection& connection) const {
-  if (computing == 0) return;
+// With the mutex held. Where there is no room for the message now, the next run sends it.
+void RemoteSession::State::limit_computing(Connection& connection) const {
+  if (connection.computing == computing) return;
   const WorkerCommand command{.kind = WorkerCommand::Kind::limit_computing,
                               .computing = static_cast<std::uint32_t>(computing)};
-  // One that takes no message has ended.
-  (void)send_message(connection.process.control(), command, {}, false);
+  if (send_message(connection.process.control(), command, {}, false)) connection.computing = computing;
 }
 
 // Ends a worker that has not crashed.
@@ -268,12 +300,38 @@ void RemoteSession::State::replace(Connection& connection, const std::string& re
   event.set();
 }
 
+// Ends a worker whose memory for results is used up, unless it has a run in progress. False: it has, or is the last.
+bool RemoteSession::State::renew(Connection& connection) {
+  if (!options.restart_worker || !connection.retire()) return false;
+  replace(connection, "the memory for the results of its runs was used up");
+  return true;
+}
+
+// Null if the worker ended before it took the run.
+std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<Connection>& connection,
+                                                         const NamedValues& inputs,
+                                                         const std::vector<std::size_t>& wanted,
+                                                         const ExpectedValues& expected, const std::stop_token& stop) {
+  std::unique_ptr<RunChannel> channel = connection->take_channel();
+  if (channel == nullptr) return std::nullopt;
+  const std::uint64_t run = ++last_run;
+  bool is_sent = false;
+  try {
+    is_sent = channel->send(run, inputs, wanted);
+  } catch (const Error&) {
+    connection->give_back(std::move(channel));
+    throw;
+  }
+  if (!is_sent) return std::nullopt;
+  return finish(connection, std::move(channel), run, expected, stop);
+}
+
 // Null if the worker ended before it took the run.
 std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
                                                         std::unique_ptr<RunChannel> channel, std::uint64_t run,
                                                         const ExpectedValues& expected, const std::stop_token& stop) {
   std::optional<NamedValues> results;
-  std::optional<Error> error;
+  std::exception_ptr error;
   std::optional<WorkerEnded> lost_device;
   {
     const std::stop_callback stopping(stop, [&, number = channel->number()] { stop_run(connection, number, run); });
@@ -282,8 +340,8 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
     } catch (const DeviceLost& failure) {
       replace(*connection, "it has lost its device: " + failure.message());
       lost_device = WorkerEnded(failure.code(), failure.message());
-    } catch (const Error& failure) {
-      error = failure;
+    } catch (const Error&) {
+      error = std::current_exception();
     }
   }
   if (stop.stop_requested()) {
@@ -293,7 +351,7 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
   if (lost_device) throw WorkerEnded(*lost_device);
   if (results || error) {
     connection->give_back(std::move(channel));
-    if (error) throw Error(*error);
+    if (error) std::rethrow_exception(error);
     return results;
   }
   const std::string end = wait_for_end(*connection);
@@ -483,7 +541,7 @@ RemoteSession::RemoteSession(const std::filesystem::path& model, const std::stri
                              std::vector<SignatureEntry> outputs) {
   refuse_unsupported(options);
   state_ = std::make_unique<State>(model, name, options, std::move(outputs));
-  state_->supervisor = std::thread([state = state_.get()] { state->supervise(); });
+  state_->supervisor = start_thread([state = state_.get()] { state->supervise(); });
   // Meanwhile, what it takes to tell another content later.
   if (options.restart_worker) (void)state_->files.identity();
   std::unique_lock lock(state_->mutex);
@@ -512,23 +570,18 @@ const LoadReport& RemoteSession::report() const noexcept {
 NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                const std::stop_token& stop, WorkerAbsence absence) const {
   std::string end;
+  bool is_renewed = false;
   ExpectedValues expected;
   for (const std::size_t output : outputs) expected.push_back(&state_->entry_of(output));
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop, absence);
     if (attempt != 0) state_->count_repeated();
-    std::unique_ptr<RunChannel> channel = connection->take_channel();
-    const std::uint64_t run = ++state_->last_run;
-    bool is_sent = false;
     try {
-      is_sent = channel != nullptr && channel->send(run, inputs, outputs);
-    } catch (const Error&) {
-      connection->give_back(std::move(channel));
-      throw;
-    }
-    if (is_sent) {
-      std::optional<NamedValues> results = state_->finish(connection, std::move(channel), run, expected, stop);
+      std::optional<NamedValues> results = state_->attempt(connection, inputs, outputs, expected, stop);
       if (results) return *std::move(results);
+    } catch (const ResultsRefused& refusal) {
+      if (is_renewed || !refusal.fit_new_worker() || !state_->renew(*connection)) throw;
+      is_renewed = true;
     }
     end = state_->wait_for_end(*connection);
   }
@@ -538,7 +591,6 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
 
 void RemoteSession::limit_computing(std::size_t runs) const {
   const std::lock_guard lock(state_->mutex);
-  if (state_->computing == runs) return;
   state_->computing = runs;
   if (state_->current != nullptr) state_->limit_computing(*state_->current);
 }

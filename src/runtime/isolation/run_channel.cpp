@@ -47,21 +47,29 @@ void RunChannel::choose_output() {
   outputs_.at(slot_) = make_block(max_copied_bytes);
   worker_has_output_.at(slot_) = false;
   if (outputs_.at(slot_) == nullptr) {
-    throw Error(ErrorCode::resource_exhausted,
-                fmt::format("the results of runs in a worker process take more than the {} that they may",
-                            format_bytes(budget_->limit())));
+    throw refusal(ErrorCode::resource_exhausted,
+                  fmt::format("the results of runs in a worker process take more than the {} that they may",
+                              format_bytes(budget_->limit())));
   }
 }
 
 bool RunChannel::has_another() const noexcept {
+  const std::size_t size = outputs_.at(slot_)->memory.bytes().size();
+  const bool has_room = budget_->has(size);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& block = outputs_.at(i);
     if (i == slot_) continue;
-    if (block == nullptr ? budget_->has(max_copied_bytes) : block->readers.load(std::memory_order_acquire) == 0) {
-      return true;
+    if (block == nullptr) {
+      if (has_room) return true;
+    } else if (block->readers.load(std::memory_order_acquire) == 0) {
+      if (has_room || block->memory.bytes().size() >= size) return true;
     }
   }
   return false;
+}
+
+ResultsRefused RunChannel::refusal(ErrorCode code, const std::string& message) const {
+  return {code, message, has_room_in_new_worker(budget_->limit(), taken_before_, max_copied_bytes, refused_bytes_)};
 }
 
 bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs) {
@@ -72,6 +80,8 @@ bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<co
     worker_has_input_ = false;
   }
   write_values(encoded, input_.bytes().subspan(run_mark_bytes).data());
+  taken_before_ = budget_->taken();
+  refused_bytes_ = 0;
   choose_output();
   const bool is_new_output = !worker_has_output_.at(slot_);
   std::array<int, max_descriptors> descriptors{};
@@ -99,6 +109,7 @@ bool RunChannel::give_memory(std::uint64_t run, std::uint64_t bytes) {
     // Results grow in steps, and each step takes memory for good.
     if (bytes <= largest) block = make_block(bytes + bytes / 2);
     if (bytes <= largest && block == nullptr) block = make_block(bytes);
+    if (block == nullptr) refused_bytes_ = bytes;
   } catch (const Error&) {
     block = nullptr;  // the worker says so in the run's error
   }
@@ -122,6 +133,10 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run, const Expected
   for (;;) {
     if (!receive_message(socket_.get(), message_)) return std::nullopt;
     const auto reply = message_.as<RunReply>();
+    if (reply && reply->run == no_run && reply->error != 0) {
+      is_served_ = false;
+      throw Error(error_code_of(reply->error), message_.text_after(sizeof(RunReply)));
+    }
     if (!reply || reply->run != run) throw Error(ErrorCode::internal, "a worker process answered something else");
     if (reply->wanted_bytes != 0) {
       if (!give_memory(run, reply->wanted_bytes)) return std::nullopt;
@@ -135,6 +150,7 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run, const Expected
       worker_has_output_.fill(false);
     }
     if (reply->is_device_lost != 0) throw DeviceLost(code, text);
+    if (refused_bytes_ != 0) throw refusal(code, text);
     throw Error(code, text);
   }
 }

@@ -23,6 +23,8 @@ class SharedMemoryBudget {
     }
   }
 
+  [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }
+
   /// What was taken, and not made.
   void give_back(std::uint64_t bytes) noexcept { taken_ -= bytes; }
 
@@ -35,5 +37,12 @@ class SharedMemoryBudget {
  private:
   std::atomic<std::uint64_t> limit_ = 0, taken_ = 0;
 };
+
+/// Whether a new worker with the same limit has room for results of `bytes`, which this worker's budget refused: this
+/// one held memory of earlier runs, and the results fit next to the first block of a run. Pure.
+constexpr bool has_room_in_new_worker(std::uint64_t limit, std::uint64_t taken_before_run, std::uint64_t first_block,
+                                      std::uint64_t bytes) noexcept {
+  return taken_before_run != 0 && first_block <= limit && bytes <= limit - first_block;
+}
 
 }  // namespace gpux::runtime::isolation

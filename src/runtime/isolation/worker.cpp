@@ -10,17 +10,18 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/memory_size.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "provider/lost_device.h"
@@ -110,6 +111,19 @@ class Channel {
       }
       if (!send(reply, text)) return;
     }
+  }
+
+  // In place of serve(): tells the other process that no run of this channel will be served.
+  void refuse(const Error& error) {
+    is_refused_ = true;
+    const RunReply reply{.run = no_run, .values = {}, .error = static_cast<std::int32_t>(error.code())};
+    (void)send(reply, error.message());
+  }
+
+  // Whether it was refused, and the other process has closed its end.
+  [[nodiscard]] bool is_over() const noexcept {
+    pollfd watched{socket_.get(), 0, 0};
+    return is_refused_ && ::poll(&watched, 1, 0) == 1;
   }
 
   // From another thread. May come before the run itself.
@@ -249,6 +263,7 @@ class Channel {
   const bool has_device_;
   std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
+  bool is_refused_ = false;
   std::uint64_t run_ = 0;      // the one in progress
   bool lacks_memory_ = false;  // what the other process has sent is not all here
   std::unique_ptr<SharedBlock> input_;
@@ -325,9 +340,14 @@ void obey(int control, const Runtime& runtime) {
     const auto command = message.as<WorkerCommand>();
     if (!command) return;
     if (command->kind == WorkerCommand::Kind::open_channel) {
+      std::erase_if(channels, [](const auto& entry) { return entry.second->is_over(); });
       auto channel = std::make_shared<Channel>(runtime, turns, std::move(message.descriptors.front()));
       channels.insert_or_assign(command->channel, channel);
-      std::thread([channel] { channel->serve(); }).detach();
+      try {
+        start_thread([channel] { channel->serve(); }).detach();
+      } catch (const Error& error) {
+        channel->refuse(error);
+      }
     } else if (command->kind == WorkerCommand::Kind::stop_run) {
       if (const auto found = channels.find(command->channel); found != channels.end()) {
         found->second->stop(command->run);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
 #include "tensor/json_reader.h"
@@ -50,7 +51,7 @@ class PaddingReader {
 
  private:
   void refuse(const std::string& input, std::string_view why) {
-    problems_.push_back(fmt::format("'{}.{}': {}", key_, input.substr(0, 80), why));
+    problems_.push_back(fmt::format("'{}.{}': {}", key_, utf8_prefix(input, 80), why));
   }
 
   const SignatureEntry* entry_of(const std::string& name) const noexcept {

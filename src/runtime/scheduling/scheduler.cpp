@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "base/caught_error.h"
 #include "base/log.h"
+#include "base/start_thread.h"
 #include "runtime/scheduling/scheduler_state.h"
 
 namespace gpux::runtime {
@@ -185,12 +185,12 @@ Scheduler::Scheduler(std::vector<std::unique_ptr<Replica>> replicas, const Sched
   state_->set_up_devices();
   try {
     for (std::size_t i = 0; i < state_->replicas.size() + 1; ++i) {
-      state_->workers.emplace_back([state = state_.get()] { state->work(); });
+      state_->workers.push_back(start_thread([state = state_.get()] { state->work(); }));
     }
-    state_->watcher = std::thread([state = state_.get()] { state->watch_deadlines(); });
-  } catch (const std::system_error& error) {
+    state_->watcher = start_thread([state = state_.get()] { state->watch_deadlines(); });
+  } catch (const Error&) {
     state_->end_threads();
-    throw Error(ErrorCode::resource_exhausted, fmt::format("no thread can be started: {}", error.what()));
+    throw;
   }
 }
 

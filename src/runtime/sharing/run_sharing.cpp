@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "runtime/scheduling/batch.h"
@@ -64,7 +65,7 @@ void for_each_entry(const Signature& signature, const Take& take) {
 }
 
 std::string described(const SignatureEntry& entry, const char* side) {
-  return fmt::format("{} '{}' is {}", side, entry.name.substr(0, 80), to_string(entry.type));
+  return fmt::format("{} '{}' is {}", side, utf8_prefix(entry.name, 80), to_string(entry.type));
 }
 
 constexpr std::array<std::string_view, 3> dynamic_quantization{

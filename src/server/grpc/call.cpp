@@ -7,6 +7,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include "base/log.h"
+#include "base/utf8_prefix.h"
 #include "server/api_keys.h"
 
 namespace gpux::server {
@@ -464,10 +465,10 @@ class UnknownCall : public Call {
   void begin() override {
     const bool is_known_elsewhere = method().find("SharedMemory") != std::string::npos ||
                                     method().ends_with("/TraceSetting") || method().ends_with("/LogSettings");
-    const std::string message =
-        is_known_elsewhere
-            ? fmt::format("{}: shared memory and settings of tracing and logs are not served", method().substr(0, 120))
-            : fmt::format("there is no method {}", method().substr(0, 120));
+    const std::string message = is_known_elsewhere
+                                    ? fmt::format("{}: shared memory and settings of tracing and logs are not served",
+                                                  utf8_prefix(method(), 120))
+                                    : fmt::format("there is no method {}", utf8_prefix(method(), 120));
     if (claim_end()) finish({StatusCode::UNIMPLEMENTED, message});
   }
 };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <grpcpp/alarm.h>
 
+#include "base/utf8_prefix.h"
 #include "health.pb.h"
 #include "open_inference.pb.h"
 #include "server/probe.h"
@@ -163,7 +164,8 @@ void check_health(const std::shared_ptr<Answer>& answer, ::grpc::ByteBuffer& req
   const auto asked = read_message<::grpc::health::v1::HealthCheckRequest>(answer->call(), request);
   find_out(answer->call().state(), asked->service(), [answer, asked](Health::ServingStatus status) {
     if (status == Health::SERVICE_UNKNOWN) {
-      answer->fail(Error(ErrorCode::not_found, fmt::format("there is no model '{}'", asked->service().substr(0, 80))));
+      answer->fail(
+          Error(ErrorCode::not_found, fmt::format("there is no model '{}'", utf8_prefix(asked->service(), 80))));
       return;
     }
     Health health;

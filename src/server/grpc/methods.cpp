@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/home.h"
+#include "base/utf8_prefix.h"
 #include "server/grpc/health.h"
 #include "server/grpc/infer_run.h"
 #include "server/grpc/infer_stream.h"
@@ -226,7 +227,7 @@ void refuse_parameters(const Request& request, std::string_view accepted) {
     if (name == accepted) continue;
     throw Error(ErrorCode::invalid_input,
                 fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
-                            name.substr(0, 60)));
+                            utf8_prefix(name, 60)));
   }
 }
 

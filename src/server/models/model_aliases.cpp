@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "store/reference.h"
 
@@ -25,7 +26,7 @@ const AliasedVersion* find_only(std::span<const AliasedVersion> versions, std::s
     labels.push_back(fmt::format("'{}' (version {})", version->name, version->version));
   }
   throw Error(ErrorCode::usage, fmt::format("'{}' means several models, use one of their names: {}",
-                                            requested.substr(0, 80), join(labels)));
+                                            utf8_prefix(requested, 80), join(labels)));
 }
 
 }  // namespace

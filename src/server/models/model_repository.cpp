@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
 #include "server/failure_of.h"
 #include "server/models/model_loader.h"
 #include "server/time_limits.h"
@@ -102,8 +103,9 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
   }
   if (!deadline) return;
   state.limits.at(*deadline, [&shared, number, name = std::move(name)] {
-    shared.answer(number, Error(ErrorCode::deadline_exceeded,
-                                fmt::format("model '{}' is not loaded yet: its load continues", name.substr(0, 80))));
+    shared.answer(number,
+                  Error(ErrorCode::deadline_exceeded,
+                        fmt::format("model '{}' is not loaded yet: its load continues", utf8_prefix(name, 80))));
   });
 }
 
@@ -129,10 +131,10 @@ void ModelRepository::unload(std::string_view requested, const Done& done) {
     overtaken = shared.jobs.cancel(name);
   }
   after.dropped.clear();
-  fail_all(after.failed, Error(ErrorCode::not_found, fmt::format("model '{}' was unloaded", name.substr(0, 80))));
+  fail_all(after.failed, Error(ErrorCode::not_found, fmt::format("model '{}' was unloaded", utf8_prefix(name, 80))));
   for (const std::uint64_t number : overtaken) {
     shared.answer(number, Error(ErrorCode::interrupted,
-                                fmt::format("model '{}' was unloaded before it was loaded", name.substr(0, 80))));
+                                fmt::format("model '{}' was unloaded before it was loaded", utf8_prefix(name, 80))));
   }
   done(failure);
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "server/failure_of.h"
 
 namespace gpux::server {
@@ -42,8 +43,8 @@ ModelEntry& ModelTable::find_requested(std::string_view name, std::string_view v
     if (aliased == nullptr) throw unknown(name);
     if (version.empty() || version == aliased->source.version) return *aliased;
     throw Error(ErrorCode::not_found,
-                fmt::format("'{}' is version {} of model '{}', and not version '{}'", name.substr(0, 80),
-                            aliased->source.version, aliased->source.name, version.substr(0, 40)));
+                fmt::format("'{}' is version {} of model '{}', and not version '{}'", utf8_prefix(name, 80),
+                            aliased->source.version, aliased->source.name, utf8_prefix(version, 40)));
   }
   ModelVersions& versions = found->second;
   if (!version.empty()) {
@@ -51,8 +52,8 @@ ModelEntry& ModelTable::find_requested(std::string_view name, std::string_view v
     if (exact != versions.end()) return exact->second;
     std::vector<std::string> there;
     for (const auto& [known, entry] : versions) there.push_back(known);
-    throw Error(ErrorCode::not_found,
-                fmt::format("model '{}' has no version '{}'; there is {}", name, version.substr(0, 40), join(there)));
+    throw Error(ErrorCode::not_found, fmt::format("model '{}' has no version '{}'; there is {}", name,
+                                                  utf8_prefix(version, 40), join(there)));
   }
   for (auto place = versions.rbegin(); place != versions.rend(); ++place) {
     if (is_available(place->second.state)) return place->second;
@@ -68,7 +69,7 @@ std::string ModelTable::name_of_all(std::string_view requested) {
   if (models_.find(name)->second.size() == 1) return name;
   throw Error(ErrorCode::usage, fmt::format("'{}' is version {} of model '{}', whose versions are loaded and unloaded "
                                             "together: use the name '{}'",
-                                            requested.substr(0, 80), entry->source.version, name, name));
+                                            utf8_prefix(requested, 80), entry->source.version, name, name));
 }
 
 std::string ModelTable::name_of(std::string_view requested) {
@@ -83,7 +84,7 @@ std::string ModelTable::name_of(std::string_view requested) {
 Error ModelTable::unknown(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& [known, versions] : models_) names.push_back(known);
-  return {ErrorCode::not_found, fmt::format("there is no model '{}'; models: {}", name.substr(0, 80), join(names))};
+  return {ErrorCode::not_found, fmt::format("there is no model '{}'; models: {}", utf8_prefix(name, 80), join(names))};
 }
 
 }  // namespace gpux::server

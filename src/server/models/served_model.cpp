@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "provider/table.h"
 #include "runtime/check_inputs.h"
 #include "runtime/scheduling/batch.h"
@@ -40,7 +41,7 @@ std::vector<std::size_t> indices_of(const std::vector<std::string>& names, const
     const auto found = std::find_if(signature.outputs.begin(), signature.outputs.end(),
                                     [&](const SignatureEntry& entry) { return entry.name == name; });
     if (found == signature.outputs.end()) {
-      throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", name.substr(0, 80)));
+      throw Error(ErrorCode::invalid_input, fmt::format("there is no output '{}'", utf8_prefix(name, 80)));
     }
     indices.push_back(static_cast<std::size_t>(found - signature.outputs.begin()));
   }

@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "base/start_thread.h"
 #include "gpux/error.h"
 #include "ort/compute_turn.h"
 #include "provider/table.h"
@@ -43,10 +44,10 @@ double measured_rate(const Runtime& session, unsigned threads) {
   std::vector<std::jthread> others;  // joined also where no more can be started
   others.reserve(threads);
   for (unsigned i = 0; i < threads; ++i) {
-    others.emplace_back([&] {
+    others.push_back(start_thread<std::jthread>([&] {
       do one();
       while (!failed && Clock::now() - start < span);
-    });
+    }));
   }
   for (std::jthread& other : others) other.join();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();

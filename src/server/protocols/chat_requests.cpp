@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
 #include "server/protocols/text_requests.h"
 
 namespace gpux::server {
@@ -28,7 +29,7 @@ std::string read_parts(const RequestJson& parts, const std::string& place) {
     Members part(parts[i], fmt::format("{}[{}]", place, i));
     const std::string type = part.text("type");
     if (type != "text") {
-      refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", type.substr(0, 40)));
+      refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", utf8_prefix(type, 40)));
     }
     if (i != 0) text += '\n';
     part.must_find("text");

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
 #include "generation/response_format.h"
 #include "generation/settings.h"
 #include "gpux/error.h"
@@ -44,7 +45,7 @@ std::uint32_t token_of(const std::string& text, const std::string& place) {
   std::uint32_t token = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), token);
   if (failure != std::errc() || end != text.data() + text.size() || text.empty()) {
-    refuse_member(place, fmt::format("has a member '{}', which is no token's number", text.substr(0, 40)));
+    refuse_member(place, fmt::format("has a member '{}', which is no token's number", utf8_prefix(text, 40)));
   }
   return token;
 }
@@ -55,7 +56,7 @@ void read_logit_bias(Members& members, GenerationSettings& settings) {
   const std::string place = members.name_of("logit_bias");
   if (!bias->is_object()) refuse_member(place, "is no object");
   for (const auto& [token, value] : bias->items()) {
-    if (!value.is_number()) refuse_member(fmt::format("{}.{}", place, token.substr(0, 40)), "is no number");
+    if (!value.is_number()) refuse_member(fmt::format("{}.{}", place, utf8_prefix(token, 40)), "is no number");
     settings.logit_bias.emplace_back(token_of(token, place), static_cast<float>(value.get<double>()));
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/home.h"
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "server/probe.h"
 #include "server/protocols/open_inference.h"
 #include "server/service_call.h"
@@ -87,14 +88,15 @@ void read_no_parameters(std::string_view body, std::initializer_list<std::string
   if (body.empty()) return;
   for (const JsonInput& member : split_object(body)) {
     if (member.name != "parameters") {
-      throw Error(ErrorCode::invalid_input, fmt::format("the request has no member '{}'", member.name.substr(0, 60)));
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("the request has no member '{}'", utf8_prefix(member.name, 60)));
     }
     for (const JsonInput& parameter : split_object(member.raw)) {
       if (std::find(accepted.begin(), accepted.end(), parameter.name) == accepted.end()) {
         throw Error(
             ErrorCode::invalid_input,
             fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
-                        parameter.name.substr(0, 60)));
+                        utf8_prefix(parameter.name, 60)));
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include "base/spelling.h"
 #include "base/utf8.h"
+#include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "server/protocols/text_requests.h"
 
@@ -92,7 +93,7 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   bool key(string_t& name) override {
     if (++members_ > limits_.members) {
       refuse_body(
-          fmt::format("the body has more than {} members; the last one is {}", limits_.members, name.substr(0, 60)));
+          fmt::format("the body has more than {} members; the last one is {}", limits_.members, utf8_prefix(name, 60)));
     }
     if (++members_of_[depth_ - 1] > limits_.members_of_object) {
       refuse_body(fmt::format("the body has an object of more than {} members", limits_.members_of_object));
@@ -245,7 +246,7 @@ std::optional<std::size_t> Members::choice(const std::string& name, const std::v
   const std::string said = text(name);
   const auto found = std::find(accepted.begin(), accepted.end(), said);
   if (found == accepted.end()) {
-    refuse_member(name_of(name), fmt::format("is '{}'; accepted: {}", said.substr(0, 40), join(accepted)));
+    refuse_member(name_of(name), fmt::format("is '{}'; accepted: {}", utf8_prefix(said, 40), join(accepted)));
   }
   return static_cast<std::size_t>(found - accepted.begin());
 }
@@ -258,7 +259,7 @@ void Members::refuse_others() const {
   for (const auto& [name, value] : object_.items()) {
     if (known_.contains(name)) continue;
     refuse_member(
-        name_of(name.substr(0, 60)),
+        name_of(std::string(utf8_prefix(name, 60))),
         fmt::format("is not known; accepted: {}", join(std::vector<std::string>(known_.begin(), known_.end()))),
         MemberProblem::unknown);
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "embedding/max_sim.h"
 #include "server/embed_job.h"
 #include "server/protocols/image_requests.h"
@@ -25,7 +26,7 @@ void choose_prompt(const ServedModel& model, const std::string& name, embedding:
     names = embedding::prompt_names(model.encoder()->model());
   }
   throw Error(ErrorCode::invalid_input,
-              fmt::format("prompt_name is '{}'; {}", name.substr(0, 60),
+              fmt::format("prompt_name is '{}'; {}", utf8_prefix(name, 60),
                           names.empty() ? "the model has no prompts" : "accepted: " + join(names)));
 }
 

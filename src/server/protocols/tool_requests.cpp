@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8_prefix.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server {
@@ -23,7 +24,7 @@ generation::ToolFunction read_tool(const RequestJson& value, std::string_view te
   if (!generation::is_tool_name(function.name)) {
     refuse_member(members.name_of("name"),
                   fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
-                              function.name.substr(0, 80)));
+                              utf8_prefix(function.name, 80)));
   }
   (void)members.text("description");
   (void)members.flag("strict", false);  // arguments are always valid where a call is required
@@ -46,7 +47,8 @@ void choose_function(const RequestJson& value, ToolUse& tools) {
   chosen.refuse_others();
   std::erase_if(tools.functions, [&](const generation::ToolFunction& one) { return one.name != name; });
   if (tools.functions.empty()) {
-    refuse_member("tool_choice.function.name", fmt::format("is '{}', which is none of the tools", name.substr(0, 80)));
+    refuse_member("tool_choice.function.name",
+                  fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
   }
   tools.choice = ToolChoice::required;
   tools.allows_several = false;
