@@ -143,7 +143,7 @@ class Embedder:
 
     @property
     def dimension(self) -> int:
-        """Elements of an embedding before it is truncated to `dimensions`."""
+        """Elements of an embedding unless `dimensions` says another number."""
         return self._embedder.dimension
 
     @property

@@ -155,7 +155,7 @@ DenseQuery embed_query(const SearchFlags& flags, const StoredVectors& vectors, c
     const OpenImageEncoder encoder = open_image_encoder(flags.encoder, context);
     require_same_model(flags, vectors, encoder.name, encoder.digest);
     require_same_dimension(flags, vectors, encoder.dimension);
-    return {.vector = encoder.embedder->embed(flags.query_image, encoder.options)};
+    return {.vector = encoder.embedder->embed(flags.query_image, encoder.options), .similarity = encoder.similarity};
   }
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
   require_same_model(flags, vectors, encoder.embedder->encoder().model().name, encoder.digest);
