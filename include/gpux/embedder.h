@@ -13,6 +13,7 @@
 
 #include "gpux/export.h"
 #include "gpux/model.h"
+#include "gpux/similarity.h"
 #include "gpux/verdict.h"
 
 namespace gpux {
@@ -92,6 +93,9 @@ class GPUX_API Embedder {
 
   /// Any number of texts in bounded memory. The number of texts. What source and sink throw is thrown as it is.
   std::uint64_t embed(const Source& source, const Sink& sink, const EmbeddingOptions& options = {}) const;
+
+  /// How the model's embeddings are compared: similarity_fn_name of its folder, or cosine.
+  [[nodiscard]] Similarity similarity() const noexcept;
 
   /// SHA-256 of the ONNX file that runs, in hexadecimal digits: embeddings of different models cannot be compared.
   [[nodiscard]] const std::string& digest() const noexcept;

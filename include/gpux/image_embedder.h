@@ -22,7 +22,7 @@ using ImageData = std::variant<std::filesystem::path, std::string, Tensor>;
 
 /// How images become embeddings.
 struct ImageEmbeddingOptions {
-  std::size_t dimensions = 0;          ///< the first of each embedding; 0: all
+  std::size_t dimensions = 0;          ///< the first of each embedding; 0: as the model says, else all
   std::optional<bool> normalize = {};  ///< to length 1; empty: where truncated to `dimensions`, else as the model says
 };
 
@@ -39,7 +39,7 @@ class GPUX_API ImageEmbedder {
   ImageEmbedder(ImageEmbedder&&) noexcept;
   ImageEmbedder& operator=(ImageEmbedder&&) noexcept;
 
-  /// Elements of an embedding before it is truncated.
+  /// Elements of an embedding unless ImageEmbeddingOptions::dimensions says another number.
   [[nodiscard]] std::size_t dimension() const noexcept;
 
   /// Errors invalid_input (no image, more pixels than gpux.yml's max_pixels, pixels of another shape or type),

@@ -9,17 +9,18 @@
 
 #include "gpux/embedder.h"
 #include "gpux/export.h"
+#include "gpux/similarity.h"
 
 namespace gpux {
 
 /// A vector that was found.
 struct SearchHit {
   std::size_t index = 0;  ///< of the vector, in the order in which they were added
-  float score = 0;        ///< cosine similarity to the query, -1 to 1
+  float score = 0;        ///< cosine of the angle to the query, -1 to 1; the product; or a distance, negative
   std::string id, text;   ///< where they are known
 };
 
-/// Vectors that are searched by cosine similarity, exactly: each is compared. Movable; search() from several threads at
+/// Vectors that are searched exactly: each is compared with the query. Movable; search() from several threads at
 /// once, while nothing is added.
 class GPUX_API SearchIndex {
  public:
@@ -41,11 +42,12 @@ class GPUX_API SearchIndex {
 
   /// The `count` nearest, nearest first, of equal scores the lower index; fewer where there are not so many. Looks at
   /// all vectors, on `threads` threads (0: the processors of this process); the result does not depend on their number.
-  /// Error invalid_input where the query has another dimension, or is all zeros or not finite.
+  /// Error invalid_input where the query has another dimension, is all zeros (cosine) or not finite.
   [[nodiscard]] std::vector<SearchHit> search(std::span<const float> query, std::size_t count = 10,
-                                              unsigned threads = 0) const;
+                                              unsigned threads = 0, Similarity similarity = Similarity::cosine) const;
 
-  /// Embeds the text, and searches for it. Error invalid_input where another model made the vectors that open() read.
+  /// Embeds the text, and searches for it by the embedder's similarity(). Error invalid_input where another model made
+  /// the vectors that open() read.
   [[nodiscard]] std::vector<SearchHit> search(const Embedder& embedder, std::string_view text, std::size_t count = 10,
                                               const EmbeddingOptions& options = {}) const;
 

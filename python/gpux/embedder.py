@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -29,6 +29,9 @@ Batching: TypeAlias = Literal["exact", "throughput"]
 "exact": only where each embedding is bit-identical to that of the text alone. "throughput": wherever it is faster; the
 last digits may depend on the other texts.
 """
+
+SimilarityName: TypeAlias = Literal["cosine", "dot", "euclidean", "manhattan"]
+"""How embeddings are compared, as sentence-transformers names it."""
 
 # Texts that are taken from an iterator at a time: enough to keep all processors busy.
 _texts_per_chunk = 8192
@@ -140,13 +143,18 @@ class Embedder:
 
     @property
     def dimension(self) -> int:
-        """Elements of an embedding before it is truncated to `dimensions`."""
+        """Elements of an embedding unless `dimensions` says another number."""
         return self._embedder.dimension
 
     @property
     def prompts(self) -> dict[str, str]:
         """The model's prompts: name and text."""
         return dict(self._embedder.prompts)
+
+    @property
+    def similarity_fn_name(self) -> SimilarityName:
+        """How the model's embeddings are compared, as gpux.search() does; "cosine" unless its folder says otherwise."""
+        return cast("SimilarityName", self._embedder.similarity)
 
     @property
     def digest(self) -> str:
@@ -176,7 +184,7 @@ class Embedder:
             prompt: text before each text; None: the model's default.
             prompt_name: one of `prompts` instead.
             normalize: to length 1; None: where truncated to `dimensions`, else as the model says.
-            dimensions: the first of each embedding; None: all.
+            dimensions: the first of each embedding; None: as the model says, else all.
             max_tokens: longer texts are truncated; None: as many as the model takes.
             show_progress_bar: on standard error.
 
@@ -250,7 +258,7 @@ class Embedder:
         Args:
             images: an iterable of paths, bytes of files, uint8 arrays of [height, width, 3], or images of Pillow.
             normalize: to length 1; None: where truncated to `dimensions`, else as the model says.
-            dimensions: the first of each embedding; None: all.
+            dimensions: the first of each embedding; None: as the model says, else all.
 
         Returns:
             float32 of [number of images, dimensions], in the space of the texts.
@@ -339,4 +347,4 @@ def _embedding_options(
     return _gpux.EmbeddingOptions(prompt, prompt_name or "", max_tokens or 0, dimensions or 0, normalize)
 
 
-__all__ = ["Batching", "Embedder"]
+__all__ = ["Batching", "Embedder", "SimilarityName"]

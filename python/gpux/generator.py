@@ -71,6 +71,8 @@ class GenerationSettings(TypedDict, total=False):
     """`scores` of the completion is filled."""
     top_log_probabilities: int
     """The most probable tokens in each score; 0 to 20."""
+    cache_salt: str
+    """Keys and values of earlier prompts serve prompts of the same salt alone; up to 1,024 bytes."""
     json_object: bool
     """The text is a JSON object."""
     json_schema: Mapping[str, Any] | str
@@ -85,7 +87,7 @@ _numbers = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", 
 _counts = {"top_k": 2**32, "seed": 2**64, "max_tokens": 2**63, "min_tokens": 2**63, "top_log_probabilities": 2**32}
 _flags = ("ignore_eos", "log_probabilities")
 _forms = ("json_object", "json_schema", "regex", "grammar")
-_names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "logit_bias")
+_names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "logit_bias", "cache_salt")
 
 
 class TextStream:
@@ -465,6 +467,8 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             result[name] = [_text(name, one) for one in ([value] if isinstance(value, str) else _items(name, value))]
         elif name == "stop_tokens":
             result[name] = [_count(name, one, 2**32) for one in _items(name, value)]
+        elif name == "cache_salt":
+            result[name] = _text(name, value)
         elif name == "logit_bias":
             result[name] = _bias(value)
         elif "constraint" in result:

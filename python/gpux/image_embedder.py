@@ -95,7 +95,7 @@ class ImageEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Elements of an embedding before it is truncated to `dimensions`."""
+        """Elements of an embedding unless `dimensions` says another number."""
         return self._embedder.dimension
 
     @property
@@ -116,7 +116,7 @@ class ImageEmbedder:
         Args:
             images: an iterable of paths, bytes of files, uint8 arrays of [height, width, 3], or images of Pillow.
             normalize: to length 1; None: where truncated to `dimensions`, else as the model says.
-            dimensions: the first of each embedding; None: all.
+            dimensions: the first of each embedding; None: as the model says, else all.
 
         Returns:
             float32 of [number of images, dimensions].

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpux import _gpux
-from gpux.embedder import Embedder
+from gpux.embedder import Embedder, SimilarityName
 from gpux.errors import InvalidInput, Usage
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _vector(vector: ArrayLike) -> NDArray[np.float32]:
 
 
 class SearchIndex:
-    """Vectors that are searched by cosine similarity, exactly: each is compared.
+    """Vectors that are searched exactly: each is compared with the query.
 
     May be used from several threads at once: an add() waits for searches, which do not hold the GIL.
     """
@@ -61,21 +61,24 @@ class SearchIndex:
         """
         self._index.add(_vector(vector), text, id)
 
-    def search(self, query: ArrayLike, count: int = 10, *, threads: int = 0) -> list[_gpux.SearchHit]:
+    def search(
+        self, query: ArrayLike, count: int = 10, *, threads: int = 0, similarity: SimilarityName = "cosine"
+    ) -> list[_gpux.SearchHit]:
         """The nearest vectors, nearest first; of equal scores the lower index first.
 
         Args:
             query: numbers of [dimension].
             count: the maximum of hits.
             threads: 0: the processors of this process.
+            similarity: "cosine", "dot", or "euclidean" and "manhattan", whose scores are negative distances.
 
         Raises:
-            gpux.InvalidInput where the query has another dimension, or is all zeros or not finite; gpux.Usage where
-            count is below 1.
+            gpux.InvalidInput where the query has another dimension, is all zeros ("cosine") or not finite; gpux.Usage
+            where count is below 1, or of another similarity.
         """
         if count < 1 or threads < 0:
             raise Usage(f"count is {count} and threads is {threads}: count is from 1, threads from 0")
-        return self._index.search(_vector(query), count, threads)
+        return self._index.search(_vector(query), count, threads, similarity)
 
     @property
     def dimension(self) -> int:
@@ -93,7 +96,7 @@ def search(
     texts: Iterable[str] | str | os.PathLike[str] | SearchIndex,
     count: int = 10,
 ) -> list[_gpux.SearchHit]:
-    """The texts most similar to a query, nearest first.
+    """The texts most similar to a query by the model's `similarity_fn_name`, nearest first.
 
     Args:
         model: a gpux.Embedder, or a folder or a name in the store, which is loaded for this call.
@@ -117,7 +120,7 @@ def search(
         index = SearchIndex()
         for text, vector in zip(listed, model.encode_document(listed), strict=True):
             index.add(vector, text)
-    return index.search(model.encode_query(query), count)
+    return index.search(model.encode_query(query), count, similarity=model.similarity_fn_name)
 
 
 __all__ = ["SearchIndex", "search"]

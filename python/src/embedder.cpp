@@ -45,10 +45,10 @@ class LoadedEmbedder {
                                   nb::object progress) const {
     const std::shared_ptr<const Embedder> embedder = opened();
     const std::size_t columns = options.dimensions == 0 ? embedder->dimension() : options.dimensions;
+    // More than the model has are refused before memory is allocated for them.
     if (columns > embedder->dimension()) {
-      // Before memory is allocated for them.
-      throw Error(ErrorCode::usage, "dimensions is " + std::to_string(columns) + ", and the model's embeddings have " +
-                                        std::to_string(embedder->dimension()));
+      (void)embedder->embed([](std::string& /*next*/) { return false; },
+                            [](std::string_view /*text*/, std::span<const float> /*embedding*/) {}, options);
     }
     auto [array, row] = new_matrix(texts.size(), columns);
     auto text = texts.begin();
@@ -79,6 +79,12 @@ class LoadedEmbedder {
   [[nodiscard]] nb::object encode_one(const std::string& text, const EmbeddingOptions& options) const {
     const std::shared_ptr<const Embedder> embedder = opened();
     return to_array(without_gil([&](const Interruptible& /*unused*/) { return embedder->embed(text, options); }));
+  }
+
+  [[nodiscard]] std::string similarity() const {
+    const Similarity similarity = opened()->similarity();
+    return std::string(
+        std::ranges::find(similarity_names, similarity, [](const auto& name) { return name.second; })->first);
   }
 
   [[nodiscard]] std::shared_ptr<const Embedder> opened() const {
@@ -119,6 +125,7 @@ void bind_embedder(nb::module_& module) {
                    "numpy.typing.NDArray[numpy.float32]"))
       .def_prop_ro("dimension", [](const LoadedEmbedder& embedder) { return embedder.opened()->dimension(); })
       .def_prop_ro("prompts", [](const LoadedEmbedder& embedder) { return embedder.opened()->prompts(); })
+      .def_prop_ro("similarity", &LoadedEmbedder::similarity)
       .def_prop_ro("digest", [](const LoadedEmbedder& embedder) { return embedder.opened()->digest(); })
       .def_prop_ro("verdict", [](const LoadedEmbedder& embedder) { return embedder.opened()->verdict(); });
 }

@@ -79,6 +79,8 @@ GenerationSettings to_settings(const nb::dict& values) {
       settings.stop_tokens = nb::cast<std::vector<std::uint32_t>>(value);
     } else if (name == "logit_bias") {
       settings.logit_bias = nb::cast<std::vector<std::pair<std::uint32_t, float>>>(value);
+    } else if (name == "cache_salt") {
+      settings.cache_salt = nb::cast<std::string>(value);
     } else if (name == "ignore_eos") {
       settings.ignores_end = nb::cast<bool>(value);
     } else if (name == "log_probabilities") {

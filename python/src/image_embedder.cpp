@@ -48,10 +48,9 @@ class LoadedImageEmbedder {
     const std::shared_ptr<const ImageEmbedder> embedder = opened();
     const ImageEmbeddingOptions options{.dimensions = dimensions, .normalize = normalize};
     const std::size_t columns = dimensions == 0 ? embedder->dimension() : dimensions;
+    // More than the model has are refused before memory is allocated for them.
     if (columns > embedder->dimension()) {
-      // Before memory is allocated for them.
-      throw Error(ErrorCode::usage, "dimensions is " + std::to_string(columns) + ", and the model's embeddings have " +
-                                        std::to_string(embedder->dimension()));
+      (void)embedder->embed(std::span<const ImageData>(), options);
     }
     std::vector<ImageData> images;
     for (const nb::object& object : objects) {

@@ -1,3 +1,4 @@
+#include <gpux/error.h>
 #include <gpux/search.h>
 
 #include <memory>
@@ -32,9 +33,10 @@ class VectorIndex {
     index_.add(vector, std::move(text), std::move(id));
   }
 
-  [[nodiscard]] std::vector<SearchHit> search(std::span<const float> query, std::size_t count, unsigned threads) const {
+  [[nodiscard]] std::vector<SearchHit> search(std::span<const float> query, std::size_t count, unsigned threads,
+                                              Similarity similarity) const {
     const std::shared_lock lock(mutex_);
-    return index_.search(query, count, threads);
+    return index_.search(query, count, threads, similarity);
   }
 
   [[nodiscard]] std::size_t size() const {
@@ -52,19 +54,26 @@ class VectorIndex {
   SearchIndex index_;
 };
 
+Similarity similarity_from(const std::string& name) {
+  for (const auto& [known, similarity] : similarity_names) {
+    if (known == name) return similarity;
+  }
+  throw Error(ErrorCode::usage, "similarity is '" + name + "'; accepted: cosine, dot, euclidean, manhattan");
+}
+
 }  // namespace
 
 void bind_search(nb::module_& module) {
   nb::class_<SearchHit>(module, "SearchHit", "A vector that was found.")
       .def_ro("index", &SearchHit::index, "In the order in which the vectors were added.")
-      .def_ro("score", &SearchHit::score, "Cosine similarity to the query, -1 to 1.")
+      .def_ro("score", &SearchHit::score, "By the similarity of the search; distances are negative.")
       .def_ro("id", &SearchHit::id, "Empty if unknown.")
       .def_ro("text", &SearchHit::text, "Empty if unknown.")
       .def("__repr__", [](const SearchHit& hit) {
         return std::to_string(hit.index) + ": " + std::to_string(hit.score) + " " + hit.text;
       });
 
-  nb::class_<VectorIndex>(module, "VectorIndex", "Vectors that are searched by cosine similarity.")
+  nb::class_<VectorIndex>(module, "VectorIndex", "Vectors that are searched.")
       .def(nb::init<>())
       .def_static(
           "open",
@@ -83,13 +92,16 @@ void bind_search(nb::module_& module) {
           nb::sig("def add(self, vector: numpy.typing.NDArray[numpy.float32], text: str, id: str) -> None"))
       .def(
           "search",
-          [](const VectorIndex& index, nb::handle query, std::size_t count, unsigned threads) {
+          [](const VectorIndex& index, nb::handle query, std::size_t count, unsigned threads,
+             const std::string& similarity) {
             const std::span<const float> elements = float_elements(query, 1, "the query");
-            return without_gil([&](const Interruptible& /*unused*/) { return index.search(elements, count, threads); });
+            const Similarity chosen = similarity_from(similarity);
+            return without_gil(
+                [&](const Interruptible& /*unused*/) { return index.search(elements, count, threads, chosen); });
           },
-          nb::arg("query"), nb::arg("count"), nb::arg("threads"),
-          nb::sig("def search(self, query: numpy.typing.NDArray[numpy.float32], count: int, threads: int) -> "
-                  "list[SearchHit]"))
+          nb::arg("query"), nb::arg("count"), nb::arg("threads"), nb::arg("similarity"),
+          nb::sig("def search(self, query: numpy.typing.NDArray[numpy.float32], count: int, threads: int, "
+                  "similarity: str) -> list[SearchHit]"))
       .def_prop_ro("size", &VectorIndex::size)
       .def_prop_ro("dimension", &VectorIndex::dimension);
 }

@@ -195,6 +195,8 @@ def test_a_progress_that_raises(folder: Path) -> None:
         ({"stop": 1}, "stop is 1, and not a list"),
         ({"regex": "a", "json_object": True}, "regex and json_object are given"),
         ({"logit_bias": [1]}, "logit_bias is"),
+        ({"cache_salt": 1}, "cache_salt is 1"),
+        ({"cache_salt": "a" * 1025}, "cache_salt has 1025 bytes; accepted: up to 1024"),
     ],
 )
 def test_settings_that_are_none(generator: gpux.Generator, settings: dict[str, Any], message: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +107,7 @@ def test_chromadb(encoder: Path, tmp_path: Path) -> None:
     settings = chromadb.config.Settings(anonymized_telemetry=False)
     client = chromadb.PersistentClient(str(tmp_path / "data"), settings)
     function: Any = GpuxEmbeddingFunction(encoder, max_tokens=16)
+    assert function.default_space() == "cosine"
     collection = client.create_collection("texts", embedding_function=function)
     collection.add(ids=["0", "1", "2"], documents=TEXTS)
     embedder = gpux.Embedder(encoder)
@@ -147,7 +150,7 @@ def test_sentence_transformers_own_evaluator(minilm: str, tmp_path: Path, langua
     assert model.model_card_data.evaluations[0][1]["dev_spearman_cosine"] == metrics["dev_spearman_cosine"]
 
 
-def test_the_class_of_sentence_transformers_names(encoder: Path) -> None:
+def test_the_class_of_sentence_transformers_names(encoder: Path, tmp_path: Path) -> None:
     from gpux.integrations.sentence_transformers import SentenceTransformer
 
     embedder = gpux.Embedder(encoder)
@@ -165,6 +168,17 @@ def test_the_class_of_sentence_transformers_names(encoder: Path) -> None:
     np.testing.assert_allclose(model.similarity_pairwise(vectors, vectors), np.ones(3), rtol=1e-6)
     dot = SentenceTransformer(embedder, similarity_fn_name="dot")
     np.testing.assert_allclose(dot.similarity(vectors, vectors), vectors @ vectors.T, rtol=1e-6)
+    for name, order in (("euclidean", 2), ("manhattan", 1)):
+        near = SentenceTransformer(embedder, similarity_fn_name=name)  # type: ignore[arg-type]
+        distances = np.linalg.norm(vectors[:, None] - vectors[None], ord=order, axis=-1)
+        np.testing.assert_allclose(near.similarity(vectors, vectors), -distances, rtol=1e-5)
+        pairs_of_rows = near.similarity_pairwise(vectors, vectors[::-1])
+        np.testing.assert_allclose(pairs_of_rows, -np.diag(distances[:, ::-1]), rtol=1e-5)
+    assert model.similarity_fn_name == "cosine"
+    folder = tmp_path / "encoder"
+    shutil.copytree(encoder, folder)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"similarity_fn_name": "dot"}))
+    assert SentenceTransformer(folder).similarity_fn_name == "dot", "as its folder says"
     with pytest.raises(gpux.Usage, match="similarity_fn_name"):
         SentenceTransformer(embedder, similarity_fn_name="angle")  # type: ignore[arg-type]
     with pytest.raises(gpux.Usage, match="token_embeddings"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -41,6 +43,25 @@ def test_texts_by_similarity(encoder: Path, tmp_path: Path) -> None:
         assert [hit.index for hit in gpux.search(embedder, "a dog", index, 2)] == [hit.index for hit in hits]
     with pytest.raises(gpux.NotFound):
         gpux.SearchIndex.open(tmp_path / "missing.npy")
+
+
+def test_other_similarities(encoder: Path, tmp_path: Path) -> None:
+    index = gpux.SearchIndex()
+    for vector in ([1, 0], [8, 8], [2, 0]):
+        index.add(vector)
+    assert [hit.index for hit in index.search([2, 0], similarity="dot")] == [1, 2, 0]
+    assert [hit.score for hit in index.search([2, 0], similarity="manhattan")] == [0, -1, -14]
+    with pytest.raises(gpux.Usage, match="cosine, dot, euclidean, manhattan"):
+        index.search([2, 0], similarity="angle")  # type: ignore[arg-type]
+
+    folder = tmp_path / "encoder"
+    shutil.copytree(encoder, folder)
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"similarity_fn_name": "euclidean"}))
+    with gpux.Embedder(encoder) as plain, gpux.Embedder(folder) as embedder:
+        assert (plain.similarity_fn_name, embedder.similarity_fn_name) == ("cosine", "euclidean")
+        hits = gpux.search(embedder, "a dog", ["the fox jumps", "a dog"])
+    assert (hits[0].text, hits[0].score) == ("a dog", 0)
+    assert hits[1].score < 0
 
 
 def test_vectors_are_added_during_searches() -> None:

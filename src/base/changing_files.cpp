@@ -119,6 +119,7 @@ void ChangingFiles::copy(const File& file, const Mapping& mapping) {
     const std::uint64_t offset = mapping.offset + (at - mapping.begin);
     void* const part = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (part == MAP_FAILED) fail(file.path, errno);
+    (void)::madvise(part, size, MADV_HUGEPAGE);
     const std::uint64_t there = file.stamp.size > offset ? file.stamp.size - offset : 0;
     const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size, there));
     const bool is_whole = read_at(file.descriptor.get(), static_cast<std::byte*>(part), wanted, offset) == wanted;

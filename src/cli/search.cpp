@@ -140,14 +140,14 @@ void require_same_model(const SearchFlags& flags, const StoredVectors& vectors, 
 }
 
 // How the model's folder says that its vectors are compared.
-importer::Similarity similarity_of(const OpenEncoder& encoder) {
-  return encoder.embedder->encoder().model().similarity.value_or(importer::Similarity::cosine);
+Similarity similarity_of(const OpenEncoder& encoder) {
+  return encoder.embedder->encoder().model().similarity.value_or(Similarity::cosine);
 }
 
 /// A query's vector, and how it is compared.
 struct DenseQuery {
   std::vector<float> vector;
-  importer::Similarity similarity = importer::Similarity::cosine;
+  Similarity similarity = Similarity::cosine;
 };
 
 DenseQuery embed_query(const SearchFlags& flags, const StoredVectors& vectors, const Context& context) {
@@ -155,7 +155,7 @@ DenseQuery embed_query(const SearchFlags& flags, const StoredVectors& vectors, c
     const OpenImageEncoder encoder = open_image_encoder(flags.encoder, context);
     require_same_model(flags, vectors, encoder.name, encoder.digest);
     require_same_dimension(flags, vectors, encoder.dimension);
-    return {.vector = encoder.embedder->embed(flags.query_image, encoder.options)};
+    return {.vector = encoder.embedder->embed(flags.query_image, encoder.options), .similarity = encoder.similarity};
   }
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
   require_same_model(flags, vectors, encoder.embedder->encoder().model().name, encoder.digest);
@@ -263,7 +263,7 @@ embedding::EmbedOptions query_options(const OpenEncoder& encoder, embedding::Rep
   const importer::SentenceModel& model = encoder.embedder->encoder().model();
   // Of a model with dense vectors as well, the setting is about those.
   if (model.splade && representation == embedding::Representation::sparse &&
-      model.similarity.value_or(importer::Similarity::dot) != importer::Similarity::dot) {
+      model.similarity.value_or(Similarity::dot) != Similarity::dot) {
     throw Error(ErrorCode::invalid_model,
                 fmt::format("'{}': similarity_fn_name of config_sentence_transformers.json is not supported for sparse "
                             "vectors; accepted: dot",

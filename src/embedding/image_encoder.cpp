@@ -15,7 +15,6 @@
 #include "base/counted.h"
 #include "base/spelling.h"
 #include "base/start_thread.h"
-#include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "image/prepare.h"
 #include "tensor/convert.h"
@@ -79,19 +78,22 @@ ImageEncoder::ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, co
   const auto output = std::ranges::find(signature.outputs, output_.name, &SignatureEntry::name);
   const auto& dimensions = output->type.dimensions;
   const auto width = dimensions ? dimensions->back().size : std::nullopt;
-  if (width) dimension_ = static_cast<std::size_t>(*width);
-  if (dimension_ != 0) return;
-  // Where the file leaves it open, a run will tell.
+  if (width) whole_dimension_ = static_cast<std::size_t>(*width);
+  if (whole_dimension_ == 0) whole_dimension_ = found_dimension(runtime);
+  require_dimensions(whole_dimension_, facts_.vectors);
+}
+
+std::size_t ImageEncoder::found_dimension(const Runtime& runtime) const {
   const image::Image black(image::Size{64, 64}, channels_of(input_.recipe.color));
   const NamedValues outputs =
       runtime.infer({{input_.name, image::prepare(black, input_.recipe)}}, {.outputs = {output_.name}});
-  dimension_ = finish(outputs.front().second, {}).size();
+  return whole_vector(outputs.front().second).size();
 }
 
 void ImageEncoder::check(const ImageEmbedOptions& options) const {
-  if (options.dimensions <= dimension_) return;
+  if (options.dimensions <= whole_dimension_) return;
   throw Error(ErrorCode::usage, fmt::format("{} requested; accepted: 1 to the model's {}",
-                                            counted(options.dimensions, "dimension"), dimension_));
+                                            counted(options.dimensions, "dimension"), whole_dimension_));
 }
 
 NamedValues ImageEncoder::prepare(std::string_view image) const {
@@ -99,6 +101,12 @@ NamedValues ImageEncoder::prepare(std::string_view image) const {
 }
 
 std::vector<float> ImageEncoder::finish(const Value& output, const ImageEmbedOptions& options) const {
+  std::vector<float> vector = whole_vector(output);
+  finish_vector(vector, options.dimensions, options.normalize, facts_.vectors);
+  return vector;
+}
+
+std::vector<float> ImageEncoder::whole_vector(const Value& output) const {
   const Tensor* tensor = output.tensor();
   const std::size_t rank = output_.is_first_token ? 3 : 2;
   if (tensor == nullptr || tensor->shape().size() != rank || tensor->shape()[0] != 1 || tensor->shape().back() < 1 ||
@@ -113,9 +121,6 @@ std::vector<float> ImageEncoder::finish(const Value& output, const ImageEmbedOpt
   if (!std::ranges::all_of(vector, [](float element) { return std::isfinite(element); })) {
     throw Error(ErrorCode::invalid_model, fmt::format("output '{}' has NaN or infinite numbers", output_.name));
   }
-  const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
-  if (is_cut) vector.resize(options.dimensions);
-  if (options.normalize.value_or(facts_.normalizes || is_cut)) normalize(vector);
   return vector;
 }
 

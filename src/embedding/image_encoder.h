@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "embedding/pooling.h"
 #include "gpux/runtime.h"
 #include "runtime/image_input.h"
 
@@ -16,8 +17,8 @@ namespace gpux::embedding {
 
 /// What a model's folder says, beside its ONNX file, about vectors of images.
 struct ImageVectorFacts {
-  std::string model_type;   ///< of config.json ("clip"); may be empty
-  bool normalizes = false;  ///< the model compares its vectors by cosine: they are brought to length 1
+  std::string model_type;  ///< of config.json ("clip"); may be empty
+  VectorSettings vectors;  ///< those of the texts, where they share a space
 };
 
 /// The output that an image's vector is made of.
@@ -35,7 +36,7 @@ struct ImageOutput {
 [[nodiscard]] ImageOutput choose_image_output(const std::vector<SignatureEntry>& outputs, std::string_view model_type);
 
 struct ImageEmbedOptions {
-  std::size_t dimensions = 0;     ///< the vector's first so many; 0: all
+  std::size_t dimensions = 0;     ///< the vector's first so many; 0: as the model says, else all
   std::optional<bool> normalize;  ///< to length 1, after the cut; empty: what is cut, else as the model says
   std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
 };
@@ -44,11 +45,11 @@ struct ImageEmbedOptions {
 class ImageEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
-  /// are. Error invalid_model: its outputs, as choose_image_output() has it.
+  /// are. Error invalid_model: its outputs, as choose_image_output() has it; a truncate_dim of more than they have.
   ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, const Runtime& runtime);
 
-  /// Elements of a vector before it is cut.
-  [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
+  /// Elements of a vector unless the options say another number.
+  [[nodiscard]] std::size_t dimension() const noexcept { return kept_dimensions(whole_dimension_, facts_.vectors); }
 
   [[nodiscard]] const runtime::ImageInput& input() const noexcept { return input_; }
 
@@ -66,10 +67,14 @@ class ImageEncoder {
   [[nodiscard]] std::vector<float> finish(const Value& output, const ImageEmbedOptions& options) const;
 
  private:
+  [[nodiscard]] std::vector<float> whole_vector(const Value& output) const;
+  // Of vectors whose length the file leaves open: a run tells.
+  [[nodiscard]] std::size_t found_dimension(const Runtime& runtime) const;
+
   ImageVectorFacts facts_;
   runtime::ImageInput input_;
   ImageOutput output_;
-  std::size_t dimension_ = 0;
+  std::size_t whole_dimension_ = 0;
 };
 
 /// Makes vectors of images, each in a run of its own: a vector does not depend on other images. Any thread may call.

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "gpux/error.h"
+
 namespace gpux::embedding {
 namespace {
 
@@ -91,6 +95,34 @@ void normalize(std::span<float> vector) noexcept {
   for (const float element : vector) squares += double{element} * double{element};
   const double length = std::max(std::sqrt(squares), least_length);
   for (float& element : vector) element = static_cast<float>(double{element} / length);
+}
+
+std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) noexcept {
+  return settings.truncate_dim == 0 ? whole : std::min(whole, settings.truncate_dim);
+}
+
+void require_dimensions(std::size_t whole, const VectorSettings& settings) {
+  if (settings.truncate_dim <= whole) return;
+  throw Error(
+      ErrorCode::invalid_model,
+      fmt::format("truncate_dim of config_sentence_transformers.json is {}; accepted: null, 1 to the model's {}",
+                  settings.truncate_dim, whole));
+}
+
+void finish_vector(std::vector<float>& vector, std::size_t dimensions, std::optional<bool> is_normalized,
+                   const VectorSettings& settings) {
+  const std::size_t kept = kept_dimensions(vector.size(), settings);
+  if (dimensions == 0 && kept < vector.size()) {
+    if (is_normalized.value_or(settings.normalizes)) normalize(vector);
+    vector.resize(kept);
+    if (is_normalized.value_or(false)) normalize(vector);
+    return;
+  }
+  const bool is_cut = dimensions != 0 && dimensions < vector.size();
+  if (is_cut) vector.resize(dimensions);
+  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
+  // nothing.
+  if (is_normalized.value_or(settings.normalizes || is_cut)) normalize(vector);
 }
 
 }  // namespace gpux::embedding

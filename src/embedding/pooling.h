@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,5 +18,23 @@ void append_pooled(importer::Pooling pooling, std::span<const float> hidden, std
 
 /// Divides by the Euclidean length, or by 1e-12 where that is more.
 void normalize(std::span<float> vector) noexcept;
+
+/// What a model's folder says about its finished vectors.
+struct VectorSettings {
+  std::size_t truncate_dim = 0;  ///< their first so many; 0: all
+  bool normalizes = false;       ///< to length 1
+};
+
+/// The elements of a vector of `whole` where no request says how many. Pure.
+[[nodiscard]] std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) noexcept;
+
+/// Error invalid_model where truncate_dim is more than the elements of a vector.
+void require_dimensions(std::size_t whole, const VectorSettings& settings);
+
+/// Cuts and normalizes a vector: to `dimensions`, where that is not 0, else as the settings say. As in
+/// sentence-transformers, truncate_dim cuts after the normalization. `is_normalized` says whether the result has length
+/// 1; empty: where cut to `dimensions`, else as the model. Pure.
+void finish_vector(std::vector<float>& vector, std::size_t dimensions, std::optional<bool> is_normalized,
+                   const VectorSettings& settings);
 
 }  // namespace gpux::embedding

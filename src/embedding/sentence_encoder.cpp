@@ -99,6 +99,7 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
     const Embedding embedding = represent(prepared, outputs.front().second, options);
     dimension_of(representation) = embedding.values.size() / std::max<std::size_t>(embedding.rows, 1);
   }
+  if (represents(Representation::dense)) require_dimensions(dimension_of(Representation::dense), vector_settings());
   find_filling(runtime);
 }
 
@@ -141,10 +142,13 @@ bool SentenceEncoder::keeps_outputs(const Runtime& runtime, std::size_t tokens, 
   return tried != 0;
 }
 
+VectorSettings SentenceEncoder::vector_settings() const noexcept {
+  return {.truncate_dim = model_.dimensions, .normalizes = model_.normalize};
+}
+
 std::size_t SentenceEncoder::dimension(const EmbedOptions& options) const noexcept {
   const std::size_t whole = max_dimension(options);
-  const bool is_cut = model_.dimensions != 0 && representation(options) == Representation::dense;
-  return is_cut ? std::min(whole, model_.dimensions) : whole;
+  return representation(options) == Representation::dense ? kept_dimensions(whole, vector_settings()) : whole;
 }
 
 bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
@@ -367,18 +371,7 @@ std::vector<float> SentenceEncoder::finish(const PreparedText& prepared, const V
     refuse(fmt::format("output '{}' has NaN or infinite numbers: the model does not hold in the precision it runs in",
                        this->output(options)));
   }
-  if (options.dimensions == 0 && model_.dimensions != 0 && model_.dimensions < vector.size()) {
-    // What truncate_dim cuts is normalized before the cut, if the model normalizes, and not after it.
-    if (options.normalize.value_or(model_.normalize)) normalize(vector);
-    vector.resize(model_.dimensions);
-    if (options.normalize.value_or(false)) normalize(vector);
-    return vector;
-  }
-  const bool is_cut = options.dimensions != 0 && options.dimensions < vector.size();
-  if (is_cut) vector.resize(options.dimensions);
-  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
-  // nothing.
-  if (options.normalize.value_or(model_.normalize || is_cut)) normalize(vector);
+  finish_vector(vector, options.dimensions, options.normalize, vector_settings());
   return vector;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "embedding/output_choice.h"
+#include "embedding/pooling.h"
 #include "embedding/representation.h"
 #include "embedding/sparse_vector.h"
 #include "embedding/token_inputs.h"
@@ -158,6 +159,8 @@ class SentenceEncoder {
   [[nodiscard]] std::size_t max_dimension(const EmbedOptions& options) const noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation(options)));
   }
+
+  [[nodiscard]] VectorSettings vector_settings() const noexcept;
 
   [[nodiscard]] std::size_t& dimension_of(Representation representation) noexcept {
     return dimensions_.at(static_cast<std::size_t>(representation));

@@ -69,15 +69,15 @@ float sum_of_terms(const float* row, std::span<const float> query, const Term& t
 }
 
 // `query` is as by direction_of() for cosine.
-float score_of(importer::Similarity similarity, const float* row, std::span<const float> query) {
+float score_of(Similarity similarity, const float* row, std::span<const float> query) {
   switch (similarity) {
-    case importer::Similarity::cosine:
+    case Similarity::cosine:
       break;
-    case importer::Similarity::dot:
+    case Similarity::dot:
       return sum_of_terms(row, query, [](double x, double y) { return x * y; });
-    case importer::Similarity::euclidean:
+    case Similarity::euclidean:
       return 0 - std::sqrt(sum_of_terms(row, query, [](double x, double y) { return (x - y) * (x - y); }));
-    case importer::Similarity::manhattan:
+    case Similarity::manhattan:
       return sum_of_terms(row, query, [](double x, double y) { return -std::fabs(x - y); });
   }
   return cosine(row, query.data(), query.size());
@@ -111,9 +111,9 @@ class Best {
   std::vector<Match> heap_;  // the worst in front
 };
 
-std::vector<float> direction_of(std::span<const float> query, importer::Similarity similarity) {
+std::vector<float> direction_of(std::span<const float> query, Similarity similarity) {
   const double length = length_of(query);
-  const bool needs_direction = similarity == importer::Similarity::cosine;
+  const bool needs_direction = similarity == Similarity::cosine;
   if (query.empty() || !std::isfinite(length) || (length == 0 && needs_direction)) {
     throw Error(
         ErrorCode::invalid_input,
@@ -129,7 +129,7 @@ std::vector<float> direction_of(std::span<const float> query, importer::Similari
 }  // namespace
 
 std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k, unsigned threads,
-                         importer::Similarity similarity) {
+                         Similarity similarity) {
   constexpr std::size_t rows_at_a_time = 1024;
   const std::vector<float> direction = direction_of(query, similarity);
   const std::size_t width = query.size(), rows = matrix.size() / width;

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "importer/sentence_model.h"
+#include "gpux/similarity.h"
 
 namespace gpux::embedding {
 
@@ -23,6 +23,6 @@ struct Match {
 /// infinite, is never among them. By the other similarities, rows of zeros are rows like any other. Errors
 /// invalid_input where the query is empty, all zeros (cosine) or not finite, or the matrix has no whole rows.
 std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k,
-                         unsigned threads = 1, importer::Similarity similarity = importer::Similarity::cosine);
+                         unsigned threads = 1, Similarity similarity = Similarity::cosine);
 
 }  // namespace gpux::embedding

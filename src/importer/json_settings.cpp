@@ -76,6 +76,13 @@ std::optional<std::uint64_t> JsonSettings::count(const char* key) const {
   return value->get<std::uint64_t>();
 }
 
+std::optional<std::uint64_t> JsonSettings::positive(const char* key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number_unsigned() || *value == 0) refuse_value(key, *value, "null, a whole number from 1");
+  return value->get<std::uint64_t>();
+}
+
 void JsonSettings::refuse(std::string_view what) const {
   throw Error(ErrorCode::invalid_model, fmt::format("{}: {}", file_.string(), what));
 }

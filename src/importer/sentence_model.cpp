@@ -257,14 +257,14 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
 
 // What sentence-transformers does with the vectors. Names that it does not know count as none there.
 void apply_vector_settings(const JsonSettings& sentences, SentenceModel& model) {
-  if (!model.splade && !model.late_interaction) model.dimensions = sentences.count("truncate_dim").value_or(0);
-  if (model.splade) model.sparse_top_k = sentences.count("max_active_dims").value_or(0);
-  static constexpr std::array<std::pair<std::string_view, Similarity>, 4> names{{{"cosine", Similarity::cosine},
-                                                                                 {"dot", Similarity::dot},
-                                                                                 {"euclidean", Similarity::euclidean},
-                                                                                 {"manhattan", Similarity::manhattan}}};
+  if (!model.splade && !model.late_interaction) model.dimensions = sentences.positive("truncate_dim").value_or(0);
+  if (model.splade) model.sparse_top_k = sentences.positive("max_active_dims").value_or(0);
+  if (model.vocabulary != 0 && model.sparse_top_k > model.vocabulary) {
+    sentences.refuse_value("max_active_dims", model.sparse_top_k,
+                           fmt::format("null, 1 to the vocabulary's {}", model.vocabulary));
+  }
   const std::string name = sentences.text("similarity_fn_name");
-  for (const auto& [known, similarity] : names) {
+  for (const auto& [known, similarity] : similarity_names) {
     if (known == name && !model.late_interaction) model.similarity = similarity;
   }
 }

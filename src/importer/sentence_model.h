@@ -9,15 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "gpux/similarity.h"
 #include "importer/dense_layer.h"
 #include "importer/late_interaction.h"
 #include "importer/pooling.h"
 #include "importer/splade_pooling.h"
 
 namespace gpux::importer {
-
-/// How vectors are compared, as sentence-transformers names it.
-enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan };
 
 /// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
 struct SentenceModel {

@@ -73,6 +73,7 @@ std::vector<float> Embedder::embed(std::string_view text, const EmbeddingOptions
 }
 
 Embeddings Embedder::embed(std::span<const std::string> texts, const EmbeddingOptions& options) const {
+  (void)state_->accepted(options);  // before memory is reserved
   std::vector<float> elements;
   std::size_t next = 0;
   const auto source = [&](std::string& text) {
@@ -93,6 +94,10 @@ Embeddings Embedder::embed(std::span<const std::string> texts, const EmbeddingOp
 
 std::uint64_t Embedder::embed(const Source& source, const Sink& sink, const EmbeddingOptions& options) const {
   return embedding::embed_all(*state_->encoder.embedder, state_->accepted(options), source, state_->workers, sink);
+}
+
+Similarity Embedder::similarity() const noexcept {
+  return state_->encoder.embedder->encoder().model().similarity.value_or(Similarity::cosine);
 }
 
 const std::string& Embedder::digest() const noexcept {

@@ -64,7 +64,8 @@ std::size_t SearchIndex::dimension() const noexcept {
   return state_->dimension;
 }
 
-std::vector<SearchHit> SearchIndex::search(std::span<const float> query, std::size_t count, unsigned threads) const {
+std::vector<SearchHit> SearchIndex::search(std::span<const float> query, std::size_t count, unsigned threads,
+                                           Similarity similarity) const {
   const State& state = *state_;
   if (state.rows == 0) return {};
   if (query.size() != state.dimension) {
@@ -72,8 +73,9 @@ std::vector<SearchHit> SearchIndex::search(std::span<const float> query, std::si
                                                       counted(query.size(), "dimension"), state.dimension));
   }
   std::vector<SearchHit> hits;
-  for (const embedding::Match& match : embedding::top_k(
-           state.elements(), query, count, threads == 0 ? usable_processors(Machine::this_one()) : threads)) {
+  for (const embedding::Match& match :
+       embedding::top_k(state.elements(), query, count, threads == 0 ? usable_processors(Machine::this_one()) : threads,
+                        similarity)) {
     hits.push_back({match.index, match.score, state.ids[match.index], state.texts[match.index]});
   }
   return hits;
@@ -87,7 +89,7 @@ std::vector<SearchHit> SearchIndex::search(const Embedder& embedder, std::string
                 fmt::format("the vectors were made by model '{}' ({}), and this one is sha256:{}", read.model,
                             read.digest, embedder.digest()));
   }
-  return search(embedder.embed(text, options), count);
+  return search(embedder.embed(text, options), count, 0, embedder.similarity());
 }
 
 }  // namespace gpux

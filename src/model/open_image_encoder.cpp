@@ -13,6 +13,7 @@
 #include "gpux/model_inspector.h"
 #include "importer/image_project.h"
 #include "importer/json_settings.h"
+#include "importer/sentence_model.h"
 #include "model/level_choice.h"
 #include "model/open_model.h"
 #include "model/required_precision.h"
@@ -55,8 +56,15 @@ std::optional<ImageTower> image_tower_of(const LocatedModel& located) {
   if (project.image_tower.empty() && !project.image_recipe) return std::nullopt;
   const fs::path folder = located.stored ? located.package_folder : project.folder();
   ImageTower tower{.onnx_file = project.image_tower.empty() ? located.onnx_file : project.image_tower,
-                   .facts = {.model_type = model_type_in(folder)}};
-  tower.facts.normalizes = !project.image_tower.empty() || is_compared_by_cosine(tower.facts.model_type);
+                   .facts = {.model_type = model_type_in(folder), .vectors = {}},
+                   .similarity = Similarity::cosine};
+  const bool has_texts = !project.image_tower.empty();
+  tower.facts.vectors.normalizes = has_texts || is_compared_by_cosine(tower.facts.model_type);
+  if (!has_texts) return tower;
+  if (const auto texts = importer::sentence_model_of(located.onnx_file)) {
+    tower.facts.vectors.truncate_dim = texts->dimensions;
+    tower.similarity = texts->similarity.value_or(Similarity::cosine);
+  }
   return tower;
 }
 
@@ -108,6 +116,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
   OpenImageEncoder encoder{
       .embedder = nullptr,
       .options = {.dimensions = flags.dimensions, .normalize = flags.normalize, .timeout = settings.timeout},
+      .similarity = tower->similarity,
       .name = located.name,
       .digest = {},
       .dimension = flags.dimensions,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "embedding/image_encoder.h"
+#include "gpux/similarity.h"
 #include "image/read_image.h"
 #include "model/locate.h"
 #include "model/open_encoder.h"
@@ -16,6 +17,7 @@ namespace gpux {
 struct ImageTower {
   std::filesystem::path onnx_file;
   embedding::ImageVectorFacts facts;
+  Similarity similarity = Similarity::cosine;  ///< how its vectors are compared
 };
 
 /// Empty where the model takes no images: its gpux.yml has neither an image tower nor image preprocessing.
@@ -35,10 +37,11 @@ struct ImageTower {
 struct OpenImageEncoder {
   std::unique_ptr<embedding::ImageEmbedder> embedder;
   embedding::ImageEmbedOptions options;  ///< accepted by the embedder
-  std::string name;                      ///< the model's
-  std::string digest;                    ///< as digest_of_vectors()
-  std::size_t dimension = 0;             ///< of the vectors, after the cut
-  unsigned workers = 1;                  ///< images at a time that keep the processors busy
+  Similarity similarity = Similarity::cosine;
+  std::string name;           ///< the model's
+  std::string digest;         ///< as digest_of_vectors()
+  std::size_t dimension = 0;  ///< of the vectors, after the cut
+  unsigned workers = 1;       ///< images at a time that keep the processors busy
 };
 
 /// Loads what makes vectors of images, and says what it runs on. Errors as of open_encoder(); usage where the model

@@ -171,6 +171,30 @@ TEST_F(ClipModel, ImagesAreFoundByTextsAndImages) {
   EXPECT_TRUE(texts.at("results").at(0).contains("text"));
 }
 
+TEST_F(ClipModel, CutsTextsAndImagesAsTheFolderSays) {
+  const std::filesystem::path folder = gpux_.folder().path() / "folder";
+  std::filesystem::copy(image_references + name_, folder);
+  const auto import_with = [&](const std::string& truncate_dim) {
+    (void)gpux_.folder().write("folder/config_sentence_transformers.json", R"({"truncate_dim": )" + truncate_dim + "}");
+    return run({"import", folder.string(), "-t", "cut"});
+  };
+  const Outcome imported = import_with("4");
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const std::string picture = "@" + picture_of(answers_, 0);
+  for (const std::string& item : {answers_.at("text").at(0).get<std::string>(), picture}) {
+    const Json whole = run({"embed", name_, item, "-q"}).json().at("vector");
+    const Json cut = run({"embed", "cut", item, "-q"}).json().at("vector");
+    expect_near(cut, Json(std::vector<Json>(whole.begin(), whole.begin() + 4)), near, item);
+    EXPECT_EQ(run({"embed", "cut", item, "-q", "--dimensions", "6"}).json().at("vector").size(), 6U)
+        << "a request wins";
+  }
+  EXPECT_EQ(run({"search", "cut", picture, "--images", "photos"}).code, 0);
+  const Outcome refused = import_with("4096");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, testing::HasSubstr("truncate_dim of config_sentence_transformers.json is 4096; accepted: "
+                                              "null, 1 to the model's"));
+}
+
 TEST_F(ClipModel, RefusesInOneLine) {
   import_images(gpux_, "dinov2-small");
   (void)gpux_.folder().write("notes.md", "# gpux\n\nsome words\n");

@@ -85,5 +85,30 @@ TEST(Normalize, DividesByTheLength) {
   }
 }
 
+TEST(FinishVector, CutsAsRequestedOrAsTheFolderSays) {
+  struct {
+    const char* name;
+    std::size_t dimensions;
+    std::optional<bool> is_normalized;
+    VectorSettings settings;
+    std::vector<float> expected;
+  } const cases[]{
+      {"as it is", 0, {}, {}, {6, 0, 8}},
+      {"normalized by the model", 0, {}, {.normalizes = true}, {0.6F, 0, 0.8F}},
+      {"truncate_dim after the normalization", 0, {}, {.truncate_dim = 2, .normalizes = true}, {0.6F, 0}},
+      {"truncate_dim normalized by request", 0, true, {.truncate_dim = 2, .normalizes = true}, {1, 0}},
+      {"truncate_dim of what is not normalized", 0, false, {.truncate_dim = 2, .normalizes = true}, {6, 0}},
+      {"a request", 1, {}, {}, {1}},
+      {"a request not normalized", 1, false, {.normalizes = true}, {6}},
+      {"a request before truncate_dim", 3, {}, {.truncate_dim = 2}, {6, 0, 8}},
+  };
+
+  for (const auto& each : cases) {
+    std::vector<float> vector{6, 0, 8};
+    finish_vector(vector, each.dimensions, each.is_normalized, each.settings);
+    EXPECT_THAT(vector, Pointwise(FloatEq(), each.expected)) << each.name;
+  }
+}
+
 }  // namespace
 }  // namespace gpux::embedding

@@ -54,7 +54,6 @@ TEST(TopK, IsTheNearestByCosine) {
 }
 
 TEST(TopK, IsTheNearestByOtherSimilarities) {
-  using importer::Similarity;
   const Numbers matrix{1, 0, 5, 5, 0, 0, nan, 1, 2, 0};
   EXPECT_EQ(top_k(matrix, Numbers{2, 0}, 9, 1, Similarity::dot), (Matches{{1, 10}, {4, 4}, {0, 2}, {2, 0}}));
   EXPECT_EQ(top_k(matrix, Numbers{2, 0}, 9, 2, Similarity::manhattan), (Matches{{4, 0}, {0, -1}, {2, -2}, {1, -8}}));

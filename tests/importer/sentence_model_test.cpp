@@ -193,6 +193,31 @@ TEST(SentenceModel, ReadsWhatBecomesOfItsVectors) {
                    .has_token_types);
 }
 
+TEST(SentenceModel, RefusesCutsByName) {
+  const std::string splade_modules =
+      R"([{"path": "", "type": "a.MLMTransformer"}, {"path": "1_SpladePooling", "type": "a.SpladePooling"}])";
+  const auto refusal = [&](const std::string& key, const std::string& value) {
+    const std::string sentences = "{\"" + key + "\": " + value + "}";
+    Files files{{"config_sentence_transformers.json", sentences}, {"config.json", R"({"vocab_size": 30})"}};
+    if (key == "max_active_dims") {
+      files.emplace_back("modules.json", splade_modules);
+      files.emplace_back("1_SpladePooling/config.json", "{}");
+    }
+    return error_of(Folder(files));
+  };
+  for (const std::string key : {"truncate_dim", "max_active_dims"}) {
+    for (const std::string value : {"0", "-1", "8.0", "1e30", "\"8\"", "true"}) {
+      const Error error = refusal(key, value);
+      EXPECT_EQ(error.code(), ErrorCode::invalid_model) << key << " " << value;
+      EXPECT_THAT(error.message(), HasSubstr("config_sentence_transformers.json: " + key + " is "));
+      EXPECT_THAT(error.message(), HasSubstr("; accepted: null, a whole number from 1"));
+    }
+  }
+  EXPECT_THAT(refusal("max_active_dims", "31").message(), HasSubstr("max_active_dims is 31; accepted: null, 1 to the "
+                                                                    "vocabulary's 30"));
+  EXPECT_THAT(refusal("max_active_dims", "30").message(), HasSubstr("nothing was refused"));
+}
+
 // As gpux import has it: weights come before ONNX files of other names.
 TEST(SentenceModel, TakesTheFileThatImportTakes) {
   const auto file_of = [](const std::vector<std::string>& names) {

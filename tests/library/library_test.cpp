@@ -179,6 +179,30 @@ TEST_F(Library, SearchesStoredVectorsOfTheSameModelAlone) {
                [&] { (void)SearchIndex::open(folder_.path() / "other.jsonl").search(embedder, "a cat"); });
 }
 
+TEST_F(Library, SearchesByTheSimilarityOfTheModel) {
+  SearchIndex index;
+  for (const std::vector<float>& vector : {std::vector<float>{1, 0}, {8, 8}, {2, 0}}) index.add(vector);
+  const std::vector<float> query{2, 0};
+  const auto best = [&](Similarity similarity) { return index.search(query, 1, 0, similarity).front(); };
+  EXPECT_EQ(best(Similarity::cosine).index, 0U);
+  EXPECT_EQ(best(Similarity::dot).index, 1U);
+  EXPECT_EQ(best(Similarity::dot).score, 16);
+  EXPECT_EQ(best(Similarity::euclidean).index, 2U);
+  EXPECT_EQ(best(Similarity::manhattan).score, 0);
+
+  EXPECT_EQ(Embedder(encoder_.string()).similarity(), Similarity::cosine);
+  folder_.write("encoder/config_sentence_transformers.json", R"({"similarity_fn_name": "euclidean"})");
+  const Embedder embedder(encoder_.string());
+  EXPECT_EQ(embedder.similarity(), Similarity::euclidean);
+  SearchIndex texts;
+  texts.add(embedder.embed("a dog"));
+  texts.add(embedder.embed("a cat"));
+  const std::vector<SearchHit> hits = texts.search(embedder, "a cat");
+  EXPECT_EQ(hits[0].index, 1U);
+  EXPECT_EQ(hits[0].score, 0) << "a distance";
+  EXPECT_LT(hits[1].score, 0);
+}
+
 TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {
   const Pipeline classifier(test::import_task_folder(folder_, "classify-bert").string());
   EXPECT_EQ(classifier.task(), "text-classification");

@@ -83,8 +83,8 @@ class GpuxEmbeddingFunction(EmbeddingFunction[list[str]]):
             raise Usage(f"{config!r} is not a configuration of this embedding function")
 
     def default_space(self) -> str:  # type: ignore[override]
-        """Embeddings are compared by their angle."""
-        return "cosine"
+        """As the model says, "ip" or "l2"; else "cosine"."""
+        return {"dot": "ip", "euclidean": "l2"}.get(self._embedder.similarity_fn_name, "cosine")
 
     def supported_spaces(self) -> list[str]:  # type: ignore[override]
         """All of Chroma's."""

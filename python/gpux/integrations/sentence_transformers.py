@@ -5,11 +5,11 @@ Importing it does not import sentence-transformers, nor torch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from gpux.embedder import Embedder
+from gpux.embedder import Embedder, SimilarityName
 from gpux.errors import Usage
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class SentenceTransformer:
     Args:
         model_name_or_path: a model as for gpux.Embedder, or an embedder.
         truncate_dim: the first elements of each embedding; None: as the model says, else all.
-        similarity_fn_name: "cosine" or "dot".
+        similarity_fn_name: "cosine", "dot", or "euclidean" and "manhattan", which are negative distances; None: as the
+            model says, else "cosine".
         arguments: further arguments of gpux.Embedder: provider, precision, …
 
     Raises:
@@ -53,18 +54,18 @@ class SentenceTransformer:
         model_name_or_path: str | os.PathLike[str] | Embedder,
         *,
         truncate_dim: int | None = None,
-        similarity_fn_name: Literal["cosine", "dot"] = "cosine",
+        similarity_fn_name: SimilarityName | None = None,
         **arguments: Any,
     ) -> None:
-        if similarity_fn_name not in ("cosine", "dot"):
-            raise Usage(f"similarity_fn_name is {similarity_fn_name!r}, and not 'cosine' or 'dot'")
+        if similarity_fn_name is not None and similarity_fn_name not in get_args(SimilarityName):
+            raise Usage(f"similarity_fn_name is {similarity_fn_name!r}; accepted: {', '.join(get_args(SimilarityName))}")
         self.embedder = (
             model_name_or_path
             if isinstance(model_name_or_path, Embedder)
             else Embedder(model_name_or_path, **arguments)
         )
         self.truncate_dim = truncate_dim
-        self.similarity_fn_name = similarity_fn_name
+        self.similarity_fn_name: SimilarityName = similarity_fn_name or self.embedder.similarity_fn_name
         self.model_card_data = _ModelCardData()
 
     @property
@@ -135,8 +136,11 @@ class SentenceTransformer:
 
         def of(first: Any, second: Any) -> Any:
             rows = [np.atleast_2d(np.asarray(one, np.float32)) for one in (first, second)]
-            scores = Embedder.similarity(*rows) if self.similarity_fn_name == "cosine" else rows[0] @ rows[1].T
-            return self._like(first, scores)
+            if self.similarity_fn_name == "cosine":
+                return self._like(first, Embedder.similarity(*rows))
+            if self.similarity_fn_name == "dot":
+                return self._like(first, rows[0] @ rows[1].T)
+            return self._like(first, np.stack([self._nearness(row, rows[1]) for row in rows[0]]))
 
         return of
 
@@ -146,6 +150,8 @@ class SentenceTransformer:
 
         def of(first: Any, second: Any) -> Any:
             left, right = (np.atleast_2d(np.asarray(one, np.float32)) for one in (first, second))
+            if self.similarity_fn_name in ("euclidean", "manhattan"):
+                return self._like(first, self._nearness(left, right))
             scores = (left * right).sum(1)
             if self.similarity_fn_name == "cosine":
                 scores /= np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
@@ -197,6 +203,12 @@ class SentenceTransformer:
                 if self.prompts.get(name):
                     return name
         return None
+
+    def _nearness(self, left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The negative distances of rows."""
+        order = 1 if self.similarity_fn_name == "manhattan" else 2
+        distances: NDArray[np.float32] = np.linalg.norm(left - right, ord=order, axis=-1)
+        return -distances
 
     @staticmethod
     def _finished(vectors: NDArray[np.float32], as_tensor: bool) -> Any:
