@@ -69,4 +69,19 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+std::string upper(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return result;
+}
+
+std::string without_query(std::string_view address) {
+  const std::size_t query = address.find('?');
+  std::string shown(address.substr(0, query));
+  if (query != std::string_view::npos) shown += "?…";
+  return shown;
+}
+
 }  // namespace gpux

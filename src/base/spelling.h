@@ -19,4 +19,10 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// ASCII letters in lower case.
 std::string lower(std::string_view text);
 
+/// ASCII letters in upper case.
+std::string upper(std::string_view text);
+
+/// An address whose query, which may hold a secret, is left out: "https://host/a?…".
+std::string without_query(std::string_view address);
+
 }  // namespace gpux

@@ -80,7 +80,6 @@ ImageEncoder::ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, co
   const auto width = dimensions ? dimensions->back().size : std::nullopt;
   if (width) whole_dimension_ = static_cast<std::size_t>(*width);
   if (whole_dimension_ == 0) whole_dimension_ = found_dimension(runtime);
-  require_dimensions(whole_dimension_, facts_.vectors);
 }
 
 std::size_t ImageEncoder::found_dimension(const Runtime& runtime) const {

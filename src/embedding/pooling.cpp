@@ -101,14 +101,6 @@ std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) n
   return settings.truncate_dim == 0 ? whole : std::min(whole, settings.truncate_dim);
 }
 
-void require_dimensions(std::size_t whole, const VectorSettings& settings) {
-  if (settings.truncate_dim <= whole) return;
-  throw Error(
-      ErrorCode::invalid_model,
-      fmt::format("truncate_dim of config_sentence_transformers.json is {}; accepted: null, 1 to the model's {}",
-                  settings.truncate_dim, whole));
-}
-
 void finish_vector(std::vector<float>& vector, std::size_t dimensions, std::optional<bool> is_normalized,
                    const VectorSettings& settings) {
   const std::size_t kept = kept_dimensions(vector.size(), settings);

@@ -28,9 +28,6 @@ struct VectorSettings {
 /// The elements of a vector of `whole` where no request says how many. Pure.
 [[nodiscard]] std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) noexcept;
 
-/// Error invalid_model where truncate_dim is more than the elements of a vector.
-void require_dimensions(std::size_t whole, const VectorSettings& settings);
-
 /// Cuts and normalizes a vector: to `dimensions`, where that is not 0, else as the settings say. As in
 /// sentence-transformers, truncate_dim cuts after the normalization. `is_normalized` says whether the result has length
 /// 1; empty: where cut to `dimensions`, else as the model. Pure.

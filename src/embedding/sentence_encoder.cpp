@@ -99,7 +99,6 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
     const Embedding embedding = represent(prepared, outputs.front().second, options);
     dimension_of(representation) = embedding.values.size() / std::max<std::size_t>(embedding.rows, 1);
   }
-  if (represents(Representation::dense)) require_dimensions(dimension_of(Representation::dense), vector_settings());
   find_filling(runtime);
 }
 

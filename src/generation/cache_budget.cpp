@@ -7,6 +7,15 @@
 
 namespace gpux::generation {
 
+CacheLimits cache_limits(std::uint64_t usable_bytes, std::uint64_t memory_bytes, std::uint64_t model_bytes) {
+  const std::uint64_t memory = memory_bytes == 0 ? usable_bytes : std::min(memory_bytes, usable_bytes);
+  const std::uint64_t free = memory - std::min(memory, model_bytes);
+  // Where models fill a budget, those that were least recently used make room.
+  constexpr std::uint64_t least_part = 8;
+  const std::uint64_t limit = std::max(free / 2, memory_bytes / least_part);
+  return {.limit_bytes = limit, .free_bytes = std::max(free, limit)};
+}
+
 const std::shared_ptr<CacheBudget>& CacheBudget::of_process() {
   static const std::shared_ptr<CacheBudget> budget(new CacheBudget());
   return budget;
@@ -24,17 +33,21 @@ void CacheBudget::set_memory(std::uint64_t bytes) {
   measure();
 }
 
+void CacheBudget::measure(std::uint64_t worker_bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    worker_bytes_ = worker_bytes;
+  }
+  measure();
+}
+
 void CacheBudget::measure() {
   const std::uint64_t usable = usable_memory_bytes(Machine::this_one()), resident = resident_bytes();
   const std::lock_guard lock(mutex_);
   if (!is_measured_) return;
-  const std::uint64_t memory = memory_ == 0 ? usable : std::min(memory_, usable);
-  const std::uint64_t models = resident - std::min(resident, held());
-  free_ = memory - std::min(memory, models);
-  // Where models fill a budget, those that were least recently used make room.
-  constexpr std::uint64_t least_part = 8;
-  limit_ = std::max(free_ / 2, memory_ / least_part);
-  free_ = std::max(free_, limit_);
+  const CacheLimits limits = cache_limits(usable, memory_, resident - std::min(resident, held()) + worker_bytes_);
+  limit_ = limits.limit_bytes;
+  free_ = limits.free_bytes;
 }
 
 std::uint64_t CacheBudget::limit() const noexcept {

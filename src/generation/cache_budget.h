@@ -12,6 +12,17 @@ namespace gpux::generation {
 
 class CacheShare;
 
+/// What keys and values of a process may take.
+struct CacheLimits {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t free_bytes = 0;  ///< the most that a user may give
+
+  bool operator==(const CacheLimits&) const = default;
+};
+
+/// The limits where models take `model_bytes` of `usable_bytes`, or of `memory_bytes` if that is less and not 0. Pure.
+CacheLimits cache_limits(std::uint64_t usable_bytes, std::uint64_t memory_bytes, std::uint64_t model_bytes);
+
 /// The memory that the keys and values of several engines take together. Where it is short, the text that came first
 /// goes on: who has younger ones gives up theirs until it has what it needs, so that each text comes to its end. All
 /// members from any thread.
@@ -29,7 +40,10 @@ class CacheBudget {
   /// Memory that models and caches of the process may take together; 0: what the machine has. Caches get an eighth of
   /// it at least.
   void set_memory(std::uint64_t bytes);
-  /// Looks how much memory models take now. Does nothing where a limit was given.
+  /// Looks how much memory models take now: what this process has, and `worker_bytes` in worker processes, which count
+  /// the next time, too. Does nothing where a limit was given.
+  void measure(std::uint64_t worker_bytes);
+  /// The same with the worker processes of the last call.
   void measure();
 
   [[nodiscard]] std::uint64_t limit_bytes() const;
@@ -53,7 +67,7 @@ class CacheBudget {
 
   mutable std::mutex mutex_;
   bool is_measured_ = false;
-  std::uint64_t memory_ = 0, limit_ = 0, free_ = ~std::uint64_t{0};
+  std::uint64_t memory_ = 0, worker_bytes_ = 0, limit_ = 0, free_ = ~std::uint64_t{0};
   std::atomic<std::uint64_t> last_age_ = 0;
   std::vector<CacheShare*> shares_;
 };

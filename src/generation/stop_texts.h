@@ -23,7 +23,7 @@ class StopTexts {
     bool operator==(const Found&) const = default;
   };
 
-  /// The text goes on with the piece. Of those that end in it, the one that begins first; the first of several.
+  /// Appends the piece to the text. Of those that end in it, the one that begins first; the first of several.
   std::optional<Found> add(std::string_view piece);
 
   /// Bytes at the end of what was added that may be the beginning of one of them.

@@ -91,9 +91,10 @@ std::vector<std::string> parts_of_index(std::string_view index_json, const std::
   for (const auto& [tensor, part] : map->items()) {
     const std::filesystem::path path = part.is_string() ? part.get<std::string>() : "";
     if (path.empty() || path != path.filename()) {
-      throw Error(ErrorCode::invalid_model,
-                  fmt::format("{}: {} lies in {}; the name of a file beside it is accepted", name, onnx::quote(tensor),
-                              utf8_prefix(part.dump(-1, ' ', false, json::error_handler_t::replace), 80)));
+      throw Error(
+          ErrorCode::invalid_model,
+          fmt::format("{}: {} is in {}; accepted: the name of a file in the same folder", name, onnx::quote(tensor),
+                      utf8_prefix(part.dump(-1, ' ', false, json::error_handler_t::replace), 80)));
     }
     parts.insert(path.string());
   }

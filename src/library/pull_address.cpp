@@ -98,7 +98,7 @@ Reference stored_name_of(const AddressReference& reference) {
 }
 
 std::string origin_of(const AddressReference& reference) {
-  return registry::without_query(registry::parse_url(reference.url));
+  return without_query(registry::parse_url(reference.url).text());
 }
 
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {

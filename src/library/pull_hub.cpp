@@ -59,7 +59,7 @@ class RepositoryFiles {
                   fs::path folder)
       : context_(context), hub_(hub), info_(info), downloads_(downloads), folder_(std::move(folder)) {}
 
-  /// Files that lie there already are not fetched again.
+  /// Files that are there already are not fetched again.
   void fetch(std::span<const std::string> names) {
     std::vector<registry::DownloadItem> items;
     std::vector<fs::path> places;
@@ -371,6 +371,17 @@ bool is_same_content(const PackageOrigin& stored, const PackageOrigin& wanted) {
          stored.file == wanted.file;
 }
 
+// Whether the package of that name is what would be downloaded; `pulled` is then about it.
+bool is_current(const PullContext& context, const Reference& name, const PackageOrigin& origin, PulledModel& pulled) {
+  if (!context.options.reranker.empty()) return false;
+  const std::optional<StoredModel> stored = context.store.find(name);
+  if (!stored || !is_same_content(stored->package.origin, origin)) return false;
+  pulled.package = package_of(*stored);
+  pulled.file = origin.file;
+  pulled.was_current = true;
+  return true;
+}
+
 // A hub that lists no digests, and copies in the cache whose names are none.
 void say_what_is_unchecked(const HubModelInfo& info, std::span<const std::string> names, const PullContext& context) {
   const auto unknown =
@@ -395,18 +406,12 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
                        .revision = info.commit,
                        .file = registry::find_model_file(names, request, repository),
                        .requested_revision = reference.revision};
-  PulledModel pulled{.package = {}, .revision = info.commit, .file = origin.file, .summary = {}};
-  const bool is_read_otherwise = !context.options.reranker.empty();
-  const auto stored = context.store.find(name);
-  if (stored && is_same_content(stored->package.origin, origin) && !is_read_otherwise) {
-    pulled.package = package_of(*stored);
-    pulled.was_current = true;
-    return pulled;
-  }
+  PulledModel pulled{.package = {}, .revision = info.commit, .file = {}, .summary = {}};
+  if (is_current(context, name, origin, pulled)) return pulled;
   const DownloadFolder downloads(context.store.root());
   const ScratchFolder scratch(downloads.path() / "import");
   const fs::path folder = scratch.path() / package_name(info.repository);
-  require_stored(make_folders(folder), "make the folder", folder);  // also where no settings lie in it
+  require_stored(make_folders(folder), "make the folder", folder);  // even if it gets no settings
   RepositoryFiles files(context, hub, info, downloads.path(), folder);
   request.layout = registry::read_layout(names, request, repository, [&](const std::string& file) {
     files.fetch(std::span(&file, 1));
@@ -416,6 +421,11 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   add_card(info, context, choice);
   origin.file = choice.gguf_file.empty() ? choice.model_file : choice.gguf_file;
   pulled.file = origin.file;
+  // Weights in a folder that modules.json does not name are not the model.
+  if (is_current(context, name, origin, pulled)) {
+    downloads.remove(files.keys());
+    return pulled;
+  }
   context.say(fmt::format("{} at {}: {} ({})", repository, revision_text(info.commit), total_of(info, choice.files),
                           origin.file.empty() ? "safetensors" : origin.file));
   for (const std::string& file : choice.left_out) {

@@ -57,10 +57,20 @@ Sizes declared_sizes(const OpenModel& model) {
   return sizes;
 }
 
-std::vector<std::string> assumed_sizes(const Signature& signature, const Sizes& sizes, const std::string& image_name) {
+// "input.index" of the free dimensions of the input that takes this image.
+Sizes sizes_of_image(const Signature& signature, const std::string& name, const Tensor& image) {
+  Sizes sizes;
+  const auto entry = std::ranges::find(signature.inputs, name, &SignatureEntry::name);
+  for (std::size_t i = 0; entry != signature.inputs.end() && i < image.shape().size(); ++i) {
+    if (free_dimension(*entry, i) != nullptr) sizes.emplace_back(fmt::format("{}.{}", name, i), image.shape()[i]);
+  }
+  return sizes;
+}
+
+std::vector<std::string> assumed_sizes(const Signature& signature, const Sizes& sizes) {
   std::vector<std::string> assumed;
   for (const SignatureEntry& entry : signature.inputs) {
-    if (!entry.required || !entry.type.dimensions || entry.name == image_name) continue;
+    if (!entry.required || !entry.type.dimensions) continue;
     for (std::size_t i = 0; i < entry.type.dimensions->size(); ++i) {
       const Dimension* dimension = free_dimension(entry, i);
       if (dimension == nullptr) continue;
@@ -78,30 +88,29 @@ std::vector<std::string> assumed_sizes(const Signature& signature, const Sizes& 
 
 MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed) {
   const Signature& signature = model.info.signature;
-  if (!sizes.empty()) {
-    // The first that is said of a dimension counts.
-    Sizes all = sizes;
-    std::ranges::copy(declared_sizes(model), std::back_inserter(all));
-    return {.values = synthetic_inputs(signature, all, seed), .assumed = assumed_sizes(signature, all, {})};
-  }
-  model.open_inputs();
-  if (model.pipeline) {
-    if (NamedValues values = inputs_of_texts(*model.pipeline, seed); !values.empty()) {
-      return {.values = std::move(values), .assumed = {}};
-    }
-  }
-  const Sizes declared = declared_sizes(model);
-  MadeInputs made{.values = synthetic_inputs(signature, declared, seed), .assumed = {}};
-  std::string image_name;
-  if (model.image_input) {
-    if (const std::optional<Tensor> image = input_of_image(model.image_input->recipe, seed)) {
-      image_name = model.image_input->name;
-      for (auto& [name, value] : made.values) {
-        if (name == image_name) value = *image;
+  if (sizes.empty()) {
+    model.open_inputs();
+    if (model.pipeline) {
+      if (NamedValues values = inputs_of_texts(*model.pipeline, seed); !values.empty()) {
+        return {.values = std::move(values), .assumed = {}};
       }
     }
+  } else {
+    model.open_image_input();
   }
-  made.assumed = assumed_sizes(signature, declared, image_name);
+  // The first that is said of a dimension counts.
+  Sizes all = sizes;
+  std::ranges::copy(declared_sizes(model), std::back_inserter(all));
+  std::optional<Tensor> image;
+  if (model.image_input) image = input_of_image(model.image_input->recipe, seed);
+  if (image) std::ranges::copy(sizes_of_image(signature, model.image_input->name, *image), std::back_inserter(all));
+  MadeInputs made{.values = synthetic_inputs(signature, all, seed), .assumed = assumed_sizes(signature, all)};
+  if (!image) return made;
+  for (auto& [name, value] : made.values) {
+    const Tensor* const tensor = value.tensor();
+    const bool is_image = tensor != nullptr && tensor->shape() == image->shape();
+    if (name == model.image_input->name && (sizes.empty() || is_image)) value = *image;
+  }
   return made;
 }
 

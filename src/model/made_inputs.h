@@ -17,9 +17,10 @@ struct MadeInputs {
   std::vector<std::string> assumed;  ///< free dimensions that are 1 because nothing says another size
 };
 
-/// Without `sizes`: the tokens of recorded texts where the model reads texts, an image of random pixels as
-/// preprocessing prepares it where it takes images, and gpux.yml's sizes of free dimensions. With them, and for all
-/// other inputs: synthetic_inputs(). Reproducible from `seed`. Errors of open_inputs() and of synthetic_inputs().
+/// Without `sizes`: the tokens of recorded texts where the model reads texts. Else synthetic_inputs() of these sizes,
+/// then those of gpux.yml and those that preprocessing makes of images; where nothing else is said of the input that
+/// takes images, it is an image of random pixels as preprocessing prepares it. Reproducible from `seed`. Errors of
+/// open_inputs() and of synthetic_inputs().
 MadeInputs make_inputs(OpenModel& model, const std::vector<std::pair<std::string, std::int64_t>>& sizes,
                        std::uint64_t seed);
 

@@ -50,8 +50,12 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
 }
 
 void OpenModel::open_inputs() {
-  const ProjectFile* project = located.project ? &*located.project : nullptr;
   pipeline = open_pipeline(located, info.signature);
+  open_image_input();
+}
+
+void OpenModel::open_image_input() {
+  const ProjectFile* project = located.project ? &*located.project : nullptr;
   // Where there is an image tower, images are its input.
   if (project == nullptr || project->image_tower.empty()) {
     image_input = runtime::image_input(project, info.signature, {.path = true});

@@ -23,12 +23,15 @@ struct OpenModel {
   LoadSettings settings;
   /// Null before open_inputs(), and where the model is given no texts.
   std::shared_ptr<const pipeline::Pipeline> pipeline;
-  /// Empty before open_inputs(), and where the model is given no images.
+  /// Empty before open_image_input(), and where the model is given no images.
   std::optional<runtime::ImageInput> image_input;
 
   /// Reads what makes inputs of texts and images: for those who are given some. Errors not_found, invalid_model,
   /// invalid_config.
   void open_inputs();
+
+  /// Reads what makes inputs of images alone. Errors as of open_inputs().
+  void open_image_input();
 
   /// What the flags give, with texts and images where open_inputs() has made them known.
   [[nodiscard]] runtime::Items read(const InputFlags& flags) const;

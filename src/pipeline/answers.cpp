@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/spelling.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::pipeline {
@@ -47,12 +48,6 @@ std::vector<double> softmax(std::span<const float> logits) {
 // JSON has no NaN, which logits may come to.
 std::string number(double score) {
   return std::isfinite(score) ? fmt::format("{}", static_cast<float>(score)) : "null";
-}
-
-// Whatever the case of ASCII's letters.
-bool read_the_same(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 // Tokens that are given one label together.
@@ -200,7 +195,7 @@ Answer best_of(std::span<const Answer> answers) {
   std::vector<Answer> distinct;
   for (const Answer& answer : answers) {
     const auto same = std::find_if(distinct.begin(), distinct.end(),
-                                   [&](const Answer& known) { return read_the_same(known.text, answer.text); });
+                                   [&](const Answer& known) { return lower(known.text) == lower(answer.text); });
     if (same == distinct.end()) {
       distinct.push_back(answer);
     } else {

@@ -33,7 +33,7 @@ constexpr std::array<SchemaKey, 5> model_keys{{
     {"image_tower", text, describes,
      "The ONNX file that makes vectors of images, inside this file's folder; source makes those of texts."},
     {"format", choice, describes, "The model file's format.", false, no_keys, formats},
-    {"version", text, describes, "The model's own version, for people."},
+    {"version", text, describes, "The model's own version. It does not change how the model runs."},
     {"files", text_list, describes, "Further files that a package of the model keeps, inside this file's folder."},
 }};
 

@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 #include <link.h>
 #include <nlohmann/json.hpp>
 
+#include "base/changing_files.h"
 #include "base/files.h"
 #include "base/folders.h"
 #include "base/log.h"
@@ -296,18 +298,17 @@ namespace {
 // By content, as a model that is stored or moved keeps its engines. Read once by a process.
 std::string file_digest(const fs::path& file) {
   static std::mutex mutex;
-  static std::map<std::string, std::string> known;
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  const auto time = fs::last_write_time(file, error).time_since_epoch().count();
-  const std::string name = fmt::format("{} {} {}", fs::absolute(file).string(), size, time);
+  static std::map<fs::path, std::pair<FileStamp, std::string>> known;
+  const fs::path path = fs::absolute(file);
+  const FileStamp stamp = stamp_of(path);
   {
     const std::lock_guard lock(mutex);
-    if (const auto found = known.find(name); !error && found != known.end()) return found->second;
+    const auto found = known.find(path);
+    if (found != known.end() && found->second.first == stamp) return found->second.second;
   }
-  std::string digest = sha256_of_file(file);
+  std::string digest = sha256_of_file(path);
   const std::lock_guard lock(mutex);
-  known.insert_or_assign(name, digest);
+  known.insert_or_assign(path, std::pair(stamp, digest));
   return digest;
 }
 

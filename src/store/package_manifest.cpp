@@ -13,6 +13,7 @@
 #include "base/bounded_json.h"
 #include "base/in_quotes.h"
 #include "base/json_problem.h"
+#include "base/spelling.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -184,12 +185,6 @@ void find_model_file(PackageManifest& package) {
   if (package.model_file.empty()) throw Error(ErrorCode::storage, "it holds no ONNX file");
 }
 
-// Packages that were stored by former versions have the whole address, whose query may hold a signature.
-std::string without_query(const std::string& address) {
-  const std::size_t query = address.find('?');
-  return query == std::string::npos ? address : address.substr(0, query) + "?…";
-}
-
 PackageManifest decode(const Json& json) {
   PackageManifest package;
   const Json annotations = json.value("annotations", Json::object());
@@ -200,6 +195,7 @@ PackageManifest decode(const Json& json) {
   package.provider = text_of(annotations, provider_key);
   package.precision = text_of(annotations, precision_key);
   package.shapes = text_of(annotations, shapes_key);
+  // Packages that were stored by former versions have the whole address, whose query may hold a signature.
   package.origin = {.source = without_query(text_of(annotations, source_key)),
                     .revision = text_of(annotations, revision_key),
                     .file = text_of(annotations, origin_file_key),

@@ -189,10 +189,7 @@ TEST_F(ClipModel, CutsTextsAndImagesAsTheFolderSays) {
         << "a request wins";
   }
   EXPECT_EQ(run({"search", "cut", picture, "--images", "photos"}).code, 0);
-  const Outcome refused = import_with("4096");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, testing::HasSubstr("truncate_dim of config_sentence_transformers.json is 4096; accepted: "
-                                              "null, 1 to the model's"));
+  EXPECT_EQ(import_with("4096").code, 0) << "sentence-transformers takes more than there are";
 }
 
 TEST_F(ClipModel, RefusesInOneLine) {

@@ -775,6 +775,33 @@ TEST(ServeTexts, CountKeysAndValuesInTheMemoryBudget) {
   EXPECT_THAT(page, HasSubstr("\ngpux_kv_cache_limit_bytes "));
 }
 
+TEST(ServeTexts, GiveKeysAndValuesWhatWorkerProcessesLeave) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  std::vector<std::string> models{"chatty", "--no-grpc", "--memory-budget", "2GiB"};
+  for (const std::string name : {"one", "two", "three"}) {
+    const std::string file = "name: " + name + "\nmodel: {source: add.onnx}\nruntime: {isolation: process}\n";
+    std::filesystem::copy_file(model("add.onnx"),
+                               gpux.folder().write(name + "/gpux.yml", file).parent_path() / "add.onnx");
+    models.push_back((gpux.folder().path() / name).string());
+  }
+  const Serving server(gpux, models);
+  double limit = 0, server_bytes = 0, worker_bytes = 0;
+  std::istringstream page(server.ask(get("/metrics")).body);
+  for (std::string line; std::getline(page, line);) {
+    const auto add_to = [&](double& sum, const char* name) {
+      if (line.starts_with(name)) sum += std::stod(line.substr(line.rfind(' ')));
+    };
+    add_to(limit, "gpux_kv_cache_limit_bytes ");
+    add_to(server_bytes, "process_resident_memory_bytes ");
+    add_to(worker_bytes, "gpux_worker_resident_memory_bytes{");
+  }
+  ASSERT_GT(limit, 0);
+  ASSERT_GT(worker_bytes, 0);
+  // The processes have grown a little since the last load.
+  EXPECT_LT(2 * limit + server_bytes + worker_bytes / 2, 2.0 * (1 << 30));
+}
+
 TEST(ServeCompletions, SayWhatAModelWithoutATemplateCanDo) {
   const Program gpux;
   store_chat_model(gpux, "plain", "");

@@ -1,5 +1,7 @@
 #include "generation/cache_budget.h"
 
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace gpux::generation {
@@ -80,6 +82,37 @@ TEST(CacheBudget, ForgetsWhoWaitsWithoutATextOrHasGone) {
     EXPECT_TRUE(waiting.share.wait(first_age));
   }
   EXPECT_TRUE(other.share.resize(2, second_age));
+}
+
+TEST(CacheBudget, LimitsFollowFromTheMemoryOfModels) {
+  struct Case {
+    std::uint64_t usable, memory, models;
+    CacheLimits limits;
+  };
+
+  for (const Case& c : std::vector<Case>{{1000, 0, 0, {500, 1000}},
+                                         {1000, 0, 400, {300, 600}},
+                                         {1000, 0, 1200, {0, 0}},
+                                         {1000, 800, 400, {200, 400}},
+                                         {1000, 2000, 400, {300, 600}},
+                                         {1000, 800, 700, {100, 100}},
+                                         {1000, 800, 900, {100, 100}}}) {
+    EXPECT_EQ(cache_limits(c.usable, c.memory, c.models), c.limits) << c.usable << " " << c.memory << " " << c.models;
+  }
+}
+
+TEST(CacheBudget, OfTheProcessCountsModelsInWorkerProcesses) {
+  CacheBudget& budget = *CacheBudget::of_process();
+  budget.set_memory(0);
+  budget.measure(0);
+  const std::uint64_t all = budget.limit_bytes();
+  // Most of the memory is in worker processes; what the test itself takes meanwhile is little beside it.
+  budget.measure(all);
+  EXPECT_LT(budget.limit_bytes(), all - all / 4);
+  budget.set_memory(0);
+  EXPECT_LT(budget.limit_bytes(), all - all / 4) << "another limit forgets the worker processes";
+  budget.measure(0);
+  EXPECT_GT(budget.limit_bytes(), all - all / 4);
 }
 
 TEST(CacheBudget, OfTheProcessIsHalfOfWhatModelsLeave) {

@@ -452,8 +452,8 @@ TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
            {"{", "model.safetensors.index.json is no JSON object"},
            {"{}", "no weight_map"},
            {R"({"weight_map": ["part-0.safetensors"]})", "no weight_map"},
-           {R"({"weight_map": {"a": 3}})", "'a' lies in 3"},
-           {R"({"weight_map": {"a": "../part-0.safetensors"}})", "'a' lies in \"../part-0.safetensors\""},
+           {R"({"weight_map": {"a": 3}})", "'a' is in 3"},
+           {R"({"weight_map": {"a": "../part-0.safetensors"}})", "'a' is in \"../part-0.safetensors\""},
            {R"({"weight_map": {"a": "part-2.safetensors"}})", "part-2.safetensors"},
            {R"({"weight_map": {"a": "part-0.safetensors"}})", "has no tensor"}}) {
     write(whole / "model.safetensors.index.json", index);

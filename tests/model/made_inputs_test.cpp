@@ -73,6 +73,18 @@ TEST(MadeInputs, AreOfTheSizesThatPreprocessingMakes) {
   EXPECT_GT(*std::ranges::max_element(levels), 0.9F);
   EXPECT_EQ(tensor_of(made, "scale").shape(), (Shape{1, 1}));
   EXPECT_THAT(made.assumed, ElementsAre("batch", "scale.1"));
+
+  // Sizes of other dimensions leave it those of preprocessing.
+  const MadeInputs scaled = make_inputs(model, {{"scale.1", 4}}, 0);
+  EXPECT_EQ(tensor_of(scaled, "scale").shape(), (Shape{1, 4}));
+  ASSERT_EQ(tensor_of(scaled, "image").shape(), (Shape{1, 3, 32, 48}));
+  EXPECT_LT(*std::ranges::min_element(tensor_of(scaled, "image").as<float>()), -0.9F) << "normalized as images are";
+  EXPECT_THAT(scaled.assumed, ElementsAre("batch"));
+  const MadeInputs batch = make_inputs(model, {{"batch", 2}}, 0);
+  EXPECT_EQ(tensor_of(batch, "image").shape(), (Shape{2, 3, 32, 48}));
+  EXPECT_THAT(batch.assumed, ElementsAre("scale.1"));
+  const MadeInputs high = make_inputs(model, {{"height", 64}}, 0);
+  EXPECT_EQ(tensor_of(high, "image").shape(), (Shape{1, 3, 64, 48})) << "what is said of a dimension counts";
 }
 
 TEST(MadeInputs, NameTheSizesThatNothingSays) {

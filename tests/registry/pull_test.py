@@ -563,6 +563,24 @@ class Pull(unittest.TestCase):
         self.assertIn("@F16 names a revision", self.run_gpux("pull", "hf.co/org/tiny:F16", code=7).stderr)
         self.assertFalse([path for path in (self.home / "gpux/downloads").iterdir() if not path.name.endswith(".lock")])
 
+    def test_a_stored_model_beside_weights_of_another_is_up_to_date(self) -> None:
+        made = self.home / "made"
+        self.run_gpux("import", str(BERT), "-o", str(made))
+        for name, model in (("onnx-aside", made / "model.onnx"), ("gguf-aside", SOURCE / "tests/importer/gguf/llama-q4_0.gguf")):
+            place = self.repositories / "org" / name
+            (place / "original").mkdir(parents=True)
+            shutil.copy(BERT / "model.safetensors", place / "original")
+            for file in ("config.json", "tokenizer.json"):
+                shutil.copy(BERT / file, place)
+            (place / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Transformer", "path": ""}]))
+            file = f"other{model.suffix}"
+            shutil.copy(model, place / file)
+            self.assertNotIn("up to date", self.run_gpux("pull", f"hf.co/org/{name}").stdout)
+            again = json.loads(self.run_gpux("pull", f"hf.co/org/{name}", "--json").stdout.splitlines()[-1])
+            self.assertTrue(again["was_current"], name)
+            self.assertEqual(again["file"], file)
+        self.assertFalse([path for path in (self.home / "gpux/downloads").iterdir() if not path.name.endswith(".lock")])
+
     def test_a_rerankers_settings_are_refused_before_its_weights(self) -> None:
         done = self.run_gpux("pull", "org/ranker", code=4)
         self.assertIn("cannot be stored as a model (weights were not downloaded)", done.stderr)

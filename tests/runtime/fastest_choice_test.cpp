@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/made_machine.h"
 #include "base/recorded_disk.h"
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "runtime/loading/fastest.h"
@@ -253,6 +254,31 @@ TEST(FastestKey, ChangesWithWhateverChangesTheTimes) {
   candidates[1].variant = nullptr;
   candidates.pop_back();
   EXPECT_NE(fastest_key(add, info, {}, candidates, machine), key);
+}
+
+TEST(FastestKey, ChangesWithExternalWeightsOfTheSameSize) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"external_data.onnx", "external_weight.bin", "external_bias.bin"}) {
+    folder.write(name, read_file(std::string(GPUX_SOURCE_DIR "/tests/models/") + name));
+  }
+  const std::filesystem::path model = folder.path() / "external_data.onnx";
+  const std::string weights = read_file(folder.path() / "external_weight.bin");
+  const std::string others(weights.size(), '\0');
+  ASSERT_NE(weights, others);
+  const PrecisionVariant variant{.file = model, .precision = "int8", .provider = "cpu"};
+  std::vector<FastestCandidate> of_variant = named({"cpu"});
+  of_variant[0].variant = &variant;
+  const std::filesystem::path add = GPUX_SOURCE_DIR "/tests/models/add.onnx";
+  const auto key = [](const std::filesystem::path& file, const std::vector<FastestCandidate>& candidates) {
+    return fastest_key(file, ModelInspector::inspect(file), {}, candidates, Machine::this_one());
+  };
+  const std::string before = key(model, named({"cpu"})), variant_before = key(add, of_variant);
+  folder.write("external_weight.bin", others);
+  EXPECT_NE(key(model, named({"cpu"})), before);
+  EXPECT_NE(key(add, of_variant), variant_before);
+  folder.write("external_weight.bin", weights);
+  EXPECT_EQ(key(model, named({"cpu"})), before);
+  EXPECT_EQ(key(add, of_variant), variant_before);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ TEST(BrowserAccess, AcceptsClientsAndPagesOfThisMachine) {
            {"127.0.0.1", "localhost:8080", nullptr, ""},
            {"127.0.0.1", "LocalHost.", nullptr, ""},
            {"127.0.0.1", "gpux.localhost:8080", nullptr, ""},
+           {"127.0.0.1", "app.localhost", nullptr, ""},  // browsers resolve it to loopback: RFC 6761
            {"127.0.0.1", "[::1]:8080", nullptr, ""},
            {"127.0.0.1", "192.168.1.7:8080", nullptr, ""},
            {"127.0.0.1", "builder:8080", nullptr, ""},
@@ -41,7 +42,8 @@ TEST(BrowserAccess, AcceptsClientsAndPagesOfThisMachine) {
            {"::1", "evil.example:8080", nullptr, by_host},
            {"127.0.0.1", "evil.example:8080", "http://evil.example:8080", by_host},
            {"127.0.0.1", "127.0.0.1.evil.example:8080", nullptr, by_host},
-           {"127.0.0.1", "notlocalhost:8080", nullptr, by_host},
+           {"127.0.0.1", "evillocalhost:8080", nullptr, by_host},
+           {"127.0.0.1", "localhost.evil.com:8080", nullptr, by_host},
            {"0.0.0.0", "evil.example:8080", "http://evil.example:8080", by_host},
            // Pages of others.
            {"127.0.0.1", "127.0.0.1:8080", "https://evil.example", by_origin},
@@ -49,11 +51,13 @@ TEST(BrowserAccess, AcceptsClientsAndPagesOfThisMachine) {
            {"127.0.0.1", "127.0.0.1:8080", "", by_origin},
            {"127.0.0.1", "127.0.0.1:8080", "chrome-extension://abcdef", by_origin},
            {"127.0.0.1", "127.0.0.1:8080", "http://localhost.evil.example", by_origin},
+           {"127.0.0.1", "127.0.0.1:8080", "http://evillocalhost:3000", by_origin},
            {"127.0.0.1", "127.0.0.1:8080", "http://evil.example@localhost", by_origin},
            {"0.0.0.0", "192.168.1.7:8080", "http://192.168.1.9:8080", by_origin},
            {"127.0.0.1", "127.0.0.1:8080", "https://app.example.org:8443", by_origin},
            // Pages of this machine, of the server itself, and those that --cors-origin names.
            {"127.0.0.1", "127.0.0.1:8080", "http://localhost:3000", ""},
+           {"127.0.0.1", "127.0.0.1:8080", "http://app.localhost:3000", ""},
            {"127.0.0.1", "127.0.0.1:8080", "https://127.0.0.1", ""},
            {"127.0.0.1", "127.0.0.1:8080", "http://[::1]:5173", ""},
            {"0.0.0.0", "192.168.1.7:8080", "http://192.168.1.7:8080", ""},

@@ -214,7 +214,8 @@ TEST(Tokenizer, RefusesChangesThatDoNotGoWithIt) {
     return std::string("accepted");
   };
   EXPECT_THAT(refused("bpe.json", R"({"required_lowercase": true})"),
-              HasSubstr("do_lower_case is true, and the normalizer of tokenizer.json does not lower-case texts; "
+              HasSubstr("do_lower_case of tokenizer_config.json is true, and the normalizer of tokenizer.json does not "
+                        "lower-case texts; "
                         "accepted: false"));
   EXPECT_EQ(Tokenizer::from_file(data("bpe.json"), R"({"required_lowercase": false})").vocabulary_size(),
             Tokenizer::from_file(data("bpe.json")).vocabulary_size());

@@ -102,7 +102,7 @@ pub fn apply(tokenizer: &mut Tokenizer, changes: &Changes) -> Outcome<bool> {
     if let Some(required) = changes.required_lowercase {
         if has_lowercase(normalizer.as_ref()) != required {
             return Err(format!(
-                "do_lower_case is {required}, and the normalizer of tokenizer.json {} texts; accepted: {}",
+                "do_lower_case of tokenizer_config.json is {required}, and the normalizer of tokenizer.json {} texts; accepted: {}",
                 if required { "does not lower-case" } else { "lower-cases" },
                 !required
             )

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
+#include "base/spelling.h"
 #include "base/unique_fd.h"
 #include "registry/http/curl_library.h"
 
@@ -367,7 +368,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   const bool is_failure_body_cut = transfer.is_cut && !transfer.response.is_success();
   if (transfer.is_cut && transfer.response.is_success()) {
     throw Error(ErrorCode::network,
-                fmt::format("{} answers with more than {} bytes", without_query(url), request.limit_body_bytes));
+                fmt::format("{} answers with more than {} bytes", without_query(url.text()), request.limit_body_bytes));
   }
   if (code != CURLE_OK && !is_failure_body_cut) {
     // libcurl's clock counts milliseconds, and may end a little earlier.
@@ -380,7 +381,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     const std::string_view why = is_too_long ? "the header of the answer is too long" : said;
     throw TransferError(
         ErrorCode::network,
-        fmt::format("{} {} failed: {}{}", to_string(method), without_query(url), why, remedy_for(code, url)),
+        fmt::format("{} {} failed: {}{}", to_string(method), without_query(url.text()), why, remedy_for(code, url)),
         is_transient(code) && !is_out_of_time);
   }
   transfer.begin_answer();

@@ -146,11 +146,6 @@ Url led_to(const Url& base, std::string_view location) {
   return url;
 }
 
-std::string without_query(const Url& url) {
-  const std::string path = url.path();
-  return fmt::format("{}://{}{}{}", url.scheme, url.authority(), path, path == url.target ? "" : "?…");
-}
-
 bool has_same_origin(const Url& a, const Url& b) noexcept {
   return a.scheme == b.scheme && a.host == b.host && a.port == b.port;
 }

@@ -32,9 +32,6 @@ Url resolve_url(const Url& base, std::string_view location);
 /// to http: what is sent there is not read by others on its way.
 Url led_to(const Url& base, std::string_view location);
 
-/// The URL as people and manifests may see it: of a query, which may hold a signature that gives access, "?…" is left.
-std::string without_query(const Url& url);
-
 /// Whether both have the same scheme, host and port: a secret for one may be sent to the other.
 bool has_same_origin(const Url& a, const Url& b) noexcept;
 

@@ -104,13 +104,6 @@ bool is_gguf(std::string_view name) {
   return name.ends_with(".gguf");
 }
 
-std::string upper(std::string_view text) {
-  std::string changed(text);
-  std::ranges::transform(changed, changed.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return changed;
-}
-
 /// A GGUF file's name, taken apart: "x/model-00001-of-00002.gguf" is part 1 of 2 of "x/model".
 struct GgufName {
   std::string_view model;  ///< without the part and ".gguf"

@@ -77,9 +77,7 @@ std::string HubReference::text() const {
 }
 
 bool names_quantization(std::string_view text) {
-  std::string name(text);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  const std::string name = upper(text);
   for (const char* whole : {"F16", "BF16", "F32", "MXFP4", "MXFP4_MOE"}) {
     if (name == whole) return true;
   }

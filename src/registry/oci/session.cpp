@@ -150,7 +150,7 @@ Request Session::token_request(const AuthChallenge& challenge, const std::vector
   if (!may_have_credentials(registry::parse_url(base_url_), url, options_.insecure_hosts)) {
     throw Error(ErrorCode::network,
                 fmt::format("{} names a token server without TLS, '{}': credentials are not sent there", registry_,
-                            registry::without_query(url)));
+                            without_query(url.text())));
   }
   std::vector<std::pair<std::string, std::string>> parameters;
   if (const std::string service = challenge.parameter("service"); !service.empty()) {

@@ -19,6 +19,7 @@
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "provider/engine_cache.h"
+#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
 #include "store/variant.h"
 
@@ -235,13 +236,7 @@ std::string library_version(const fs::path& library) {
 
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,
                         std::span<const FastestCandidate> candidates, const Machine& machine) {
-  std::string text = fmt::format("choice 2\nmodel {}\n", sha256_of_file(model));
-  const auto add_external = [&](const ModelInfo& of_model) {
-    for (const ExternalFile& file : of_model.external_files) {
-      text += fmt::format("data {} {}\n", file.location, file.bytes);
-    }
-  };
-  add_external(info);
+  std::string text = fmt::format("choice 3\nmodel {}\n", digest_of(model, info));
   text += fmt::format("machine {} {} processors\n", machine_fingerprint(), usable_processors(machine));
   for (const PciDevice& device : pci_accelerators(machine)) {
     text += fmt::format("device {} {:04x}:{:04x}\n", device.address, device.vendor_id, device.device_id);
@@ -252,8 +247,8 @@ std::string fastest_key(const fs::path& model, const ModelInfo& info, const Load
     text += fmt::format("candidate {} {} [{}] [{}]\n", candidate.name, candidate.precision,
                         library_version(candidate.provider.library), library_version(candidate.provider.core));
     if (candidate.variant == nullptr) continue;
-    text += fmt::format("variant {}\n", sha256_of_file(candidate.variant->file));
-    add_external(ModelInspector::inspect(candidate.variant->file));
+    const fs::path& file = candidate.variant->file;
+    text += fmt::format("variant {}\n", digest_of(file, ModelInspector::inspect(file)));
   }
   return sha256_of(text);
 }

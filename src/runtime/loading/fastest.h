@@ -61,7 +61,7 @@ std::string fastest_of(std::span<const Timing> timings);
 
 /// Under what a choice is kept: the model's content, the machine, the options that matter for speed, and each
 /// candidate's libraries with their size and date, its precision and its variant's content, as 64 hexadecimal digits.
-/// Reads the whole model file.
+/// The content of a model is that of its external data, too: reads all of it once per process.
 std::string fastest_key(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
                         std::span<const FastestCandidate> candidates, const Machine& machine);
 

@@ -14,6 +14,7 @@
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "runtime/loading/fastest.h"
+#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
 
 namespace gpux::runtime {
@@ -136,14 +137,6 @@ std::vector<ort::CoreFile> in_order(std::vector<ort::CoreFile> cores, const std:
   return cores;
 }
 
-std::string digest_with_weights(const std::filesystem::path& file, const ModelInfo& info) {
-  std::vector<std::filesystem::path> weights;
-  for (const ExternalFile& external : info.external_files) {
-    weights.push_back(file.parent_path() / external.location);
-  }
-  return provider::model_digest(file, weights);
-}
-
 // What a graph is added that pools the vectors of tokens.
 std::string text_of(const PooledOutput& pooled) {
   std::string text = fmt::format("+pooled {} by {}", pooled.token_vectors, pooled.attention_mask);
@@ -163,8 +156,8 @@ std::string digest_for(const ProviderReport& report, const LoadOptions& options,
                        const provider::ResolvedOptions& resolved) {
   const PrecisionVariant* variant =
       resolved.precision.empty() && report.id != "cpu" ? accelerator_variant_of(options, options.precision) : nullptr;
-  if (variant != nullptr) return digest_with_weights(variant->file, ModelInspector::inspect(variant->file));
-  return digest_with_weights(subject.model, subject.info);
+  if (variant != nullptr) return digest_of(variant->file, ModelInspector::inspect(variant->file));
+  return digest_of(subject.model, subject.info);
 }
 
 /// The shapes that a provider gets beside the user's own.

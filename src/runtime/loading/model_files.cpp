@@ -1,10 +1,12 @@
 #include "runtime/loading/model_files.h"
 
 #include <algorithm>
+#include <span>
 
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "onnx/context_files.h"
+#include "provider/engine_cache.h"
 
 namespace gpux::runtime {
 
@@ -18,6 +20,11 @@ std::vector<fs::path> files_of(const fs::path& model, const ModelInfo& info) {
     for (const std::string& location : onnx::context_files(model)) files.push_back(folder / location);
   }
   return files;
+}
+
+std::string digest_of(const fs::path& model, const ModelInfo& info) {
+  const std::vector<fs::path> files = files_of(model, info);
+  return provider::model_digest(files.front(), std::span(files).subspan(1));
 }
 
 namespace {

@@ -58,6 +58,23 @@ void ModelLoader::perform(const LoadJob& job) {
   if (failure) throw Error(*failure);
 }
 
+// Of the models that serve once this source has been loaded: `loaded`, or if that is null what serves now.
+std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedModel* loaded) const {
+  std::vector<std::shared_ptr<ServedModel>> others;
+  {
+    const std::lock_guard lock(state_.mutex);
+    for (const auto& [name, versions] : state_.table.models()) {
+      for (const auto& [version, entry] : versions) {
+        const bool is_replaced = loaded != nullptr && name == source.name && version == source.version;
+        if (entry.model && !is_replaced) others.push_back(entry.model);
+      }
+    }
+  }
+  std::uint64_t bytes = loaded == nullptr ? 0 : loaded->worker_bytes();
+  for (const std::shared_ptr<ServedModel>& other : others) bytes += other->worker_bytes();
+  return bytes;
+}
+
 std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEvent event, bool is_reported) {
   Aftermath after;
   {
@@ -79,7 +96,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
   ModelBudget budget = state_.options.budget;
-  generation::CacheBudget::of_process()->measure();
+  generation::CacheBudget::of_process()->measure(worker_bytes(source, loaded.get()));
   if (budget.memory_bytes != 0) budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
   std::list<Waiter> served;
   std::optional<Error> refusal;

@@ -25,6 +25,7 @@ class ModelLoader {
 
  private:
   void work();
+  [[nodiscard]] std::uint64_t worker_bytes(const ModelSource& source, const ServedModel* loaded) const;
   void perform(const LoadJob& job);
   std::optional<Error> load_model(const LoadJob& job);
   void restore(const LoadJob& job);

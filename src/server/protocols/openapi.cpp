@@ -297,7 +297,7 @@ std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, c
   for (const auto& [path, methods] : all["paths"].items()) {
     for (const auto& [method, what] : methods.items()) {
       page += "<details><summary><b>";
-      for (const char c : method) page += static_cast<char>(c - 'a' + 'A');
+      page += upper(method);
       page += "</b> <code>";
       append_escaped(page, path);
       page += "</code> ";
