@@ -23,6 +23,7 @@
 #include "base/durability.h"
 #include "base/files.h"
 #include "base/start_thread.h"
+#include "base/unique_fd.h"
 
 namespace gpux {
 namespace {
@@ -76,6 +77,7 @@ class Registry {
   void start_removal_thread() {
     std::array<int, 2> pipe{};
     if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return;  // they then stay until the next process removes them
+    UniqueFd reading(pipe[0]), writing(pipe[1]);
     // A fork has neither the thread nor a claim to the folders. Another thread may be at work here when it is made.
     static std::once_flag once;
     std::call_once(once, [] {
@@ -87,12 +89,12 @@ class Registry {
                        });
     });
     try {
-      start_thread([this, end = pipe[0]] { remove_when_told(end); }).detach();
+      start_thread([this, end = reading.get()] { remove_when_told(end); }).detach();
     } catch (const Error&) {
-      for (const int end : pipe) ::close(end);
       return;  // likewise
     }
-    removal_pipe = pipe[1];
+    (void)reading.release();
+    removal_pipe = writing.release();
   }
 
   void remove_when_told(int descriptor) {

@@ -58,7 +58,9 @@ class SentenceTransformer:
         **arguments: Any,
     ) -> None:
         if similarity_fn_name is not None and similarity_fn_name not in get_args(SimilarityName):
-            raise Usage(f"similarity_fn_name is {similarity_fn_name!r}; accepted: {', '.join(get_args(SimilarityName))}")
+            raise Usage(
+                f"similarity_fn_name is {similarity_fn_name!r}; accepted: {', '.join(get_args(SimilarityName))}"
+            )
         self.embedder = (
             model_name_or_path
             if isinstance(model_name_or_path, Embedder)
