@@ -230,7 +230,6 @@ bool has_token_types(const JsonSettings& tokenizer) {
 
 void apply_limits(const fs::path& folder, SentenceModel& model) {
   const JsonSettings config(folder / "config.json");
-  model.vocabulary = config.count("vocab_size").value_or(0);
   if (const Json* architectures = config.find("architectures")) {
     const bool has_name = architectures->is_array() && !architectures->empty() && architectures->front().is_string();
     if (has_name) model.architecture = architectures->front().get<std::string>();
@@ -245,6 +244,7 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   model.pads_to_max_tokens = limits.pads_to_max_tokens;
   model.truncate_left = limits.truncate_left;
   model.has_token_types = limits.has_token_types;
+  model.vocabulary = limits.vocabulary;
   // Pairs are scored as they are.
   if (model.late_interaction || model.scores_pairs) return;
   const JsonSettings transformer = transformer_settings(folder);
@@ -409,6 +409,7 @@ TokenLimits read_token_limits(const fs::path& folder) {
     limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
   }
   limits.has_token_types = has_token_types(tokenizer);
+  limits.vocabulary = vocabulary_of(folder);
   limits.first_position = static_cast<std::int64_t>(unused);
   limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
   if (tower.is_there) limits.padding_token = tower.padding_token;
@@ -421,6 +422,12 @@ TokenLimits read_token_limits(const fs::path& folder) {
     limits.truncate_left = side == "left";
   }
   return limits;
+}
+
+std::uint64_t vocabulary_of(const fs::path& folder) {
+  const JsonSettings config(folder / "config.json");
+  if (config.find("vocab_size") != nullptr) return config.count("vocab_size").value_or(0);
+  return config.object("text_config").count("vocab_size").value_or(0);
 }
 
 fs::path transformer_folder_of(const fs::path& folder) {

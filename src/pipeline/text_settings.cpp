@@ -216,6 +216,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
   settings.has_token_types = limits.has_token_types;
+  settings.vocabulary = limits.vocabulary;
   settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);

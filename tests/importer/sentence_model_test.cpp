@@ -175,6 +175,10 @@ TEST(SentenceModel, ReadsWhatItsOutputsMean) {
   EXPECT_TRUE(told.declares_pooling);
   EXPECT_EQ(told.architecture, "BertModel");
   EXPECT_EQ(told.vocabulary, 30522U);
+  EXPECT_EQ(Folder(Files{{"config.json", R"({"model_type": "clip", "text_config": {"vocab_size": 49408}})"}})
+                .read()
+                .vocabulary,
+            49408U);
 }
 
 TEST(SentenceModel, ReadsWhatBecomesOfItsVectors) {
