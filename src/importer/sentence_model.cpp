@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "importer/dense_layer.h"
 #include "importer/exported_files.h"
+#include "importer/filled_tokens.h"
 #include "importer/json_settings.h"
 #include "importer/module_list.h"
 #include "importer/safetensors.h"
@@ -200,7 +201,7 @@ std::uint64_t unused_positions(const JsonSettings& config) {
   const std::string type = config.text("model_type");
   if (type == "mpnet") return 2;  // whatever its padding token is called
   for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer"}) {
-    if (type == known) return config.count("pad_token_id").value_or(1) + 1;
+    if (type == known) return config.token("pad_token_id").value_or(1) + 1;
   }
   return 0;
 }
@@ -362,17 +363,11 @@ TextTower text_tower_in(const JsonSettings& config) {
   if (!is_clip && !is_siglip) return tower;
   tower.is_there = true;
   tower.is_padded = is_siglip;
-  const auto* nested = config.find("text_config");
-  const Json& settings = nested != nullptr && nested->is_object() ? *nested : config.json();
-  const auto count = [&](const char* key, std::uint64_t otherwise) {
-    const auto found = settings.find(key);
-    if (found == settings.end() || found->is_null()) return otherwise;
-    if (found->is_number_unsigned()) return found->get<std::uint64_t>();
-    config.refuse_value(key, *found, "a whole number");
-  };
+  const JsonSettings nested = config.object("text_config");
+  const JsonSettings& settings = nested.exists() ? nested : config;
   constexpr std::uint64_t clip_positions = 77, siglip_positions = 64;
-  tower.positions = count("max_position_embeddings", is_clip ? clip_positions : siglip_positions);
-  tower.padding_token = static_cast<std::uint32_t>(count("pad_token_id", 1));
+  tower.positions = settings.count("max_position_embeddings").value_or(is_clip ? clip_positions : siglip_positions);
+  tower.padding_token = settings.token("pad_token_id").value_or(1);
   return tower;
 }
 
@@ -411,9 +406,13 @@ TokenLimits read_token_limits(const fs::path& folder) {
   limits.has_token_types = has_token_types(tokenizer);
   limits.vocabulary = vocabulary_of(folder);
   limits.first_position = static_cast<std::int64_t>(unused);
-  limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
+  limits.padding_token = config.token("pad_token_id").value_or(0);
   if (tower.is_there) limits.padding_token = tower.padding_token;
   limits.pads_to_max_tokens = tower.is_padded;
+  if (tower.is_padded && limits.max_tokens > max_filled_tokens) {
+    config.refuse(
+        fmt::format("each text is padded to {} tokens; accepted: up to {}", limits.max_tokens, max_filled_tokens));
+  }
   for (const JsonSettings& settings :
        {tokenizer, transformer.object("tokenizer_args"), transformer.object("processor_kwargs")}) {
     const std::string side = settings.text("truncation_side");

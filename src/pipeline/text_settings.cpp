@@ -7,6 +7,7 @@
 
 #include "gpux/error.h"
 #include "importer/class_labels.h"
+#include "importer/filled_tokens.h"
 #include "importer/json_settings.h"
 #include "importer/sentence_model.h"
 
@@ -17,7 +18,6 @@ namespace fs = std::filesystem;
 
 // Of a question and a part of its context, as transformers has it.
 constexpr std::size_t window_tokens = 384;
-constexpr std::size_t limit_filled_tokens = std::size_t{1} << 17;  // 1 MiB of ids for each text, however short
 
 std::size_t label_count(const JsonSettings& config, const std::vector<std::string>& labels) {
   // transformers writes two labels where nothing is said, and num_labels where there is one.
@@ -224,9 +224,10 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   }
   read_task(folder, settings);
   if (project != nullptr) apply(*project, settings);
-  if (settings.fills_up && settings.max_tokens > limit_filled_tokens) {
-    throw Error(ErrorCode::invalid_model, fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}",
-                                                      onnx_file.string(), settings.max_tokens, limit_filled_tokens));
+  if (settings.fills_up && settings.max_tokens > importer::max_filled_tokens) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}", onnx_file.string(),
+                            settings.max_tokens, importer::max_filled_tokens));
   }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {
