@@ -229,6 +229,10 @@ bool has_token_types(const JsonSettings& tokenizer) {
   return std::ranges::find(*names, Json("token_type_ids")) != names->end();
 }
 
+std::optional<std::uint64_t> max_length_of(const JsonSettings& tokenizer) {
+  return tokenizer.count(tokenizer.json().contains("model_max_length") ? "model_max_length" : "max_len");
+}
+
 void apply_limits(const fs::path& folder, SentenceModel& model) {
   const JsonSettings config(folder / "config.json");
   if (const Json* architectures = config.find("architectures")) {
@@ -399,7 +403,7 @@ TokenLimits read_token_limits(const fs::path& folder) {
   if (positions) positions = *positions > unused ? *positions - unused : 0;
   const auto said = max_tokens_in(transformer);
   if (said && computes_positions(config)) positions.reset();
-  for (const auto limit : {said ? said : tokenizer.count("model_max_length"), positions}) {
+  for (const auto limit : {said ? said : max_length_of(tokenizer), positions}) {
     if (!limit || *limit == 0) continue;
     limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
   }

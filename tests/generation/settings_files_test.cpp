@@ -193,6 +193,7 @@ const std::vector<Row> rows{
 
     {Kind::encoder, tokenizer, "tokenizer_class", R"("BertTokenizer")", read, "which settings below count"},
     {Kind::encoder, tokenizer, "model_max_length", "20", read, "without max_seq_length"},
+    {Kind::encoder, tokenizer, "max_len", "20", read, "the older name of model_max_length"},
     {Kind::encoder, tokenizer, "truncation_side", R"("left")", read, ""},
     {Kind::encoder, tokenizer, "model_input_names", R"(["input_ids", "attention_mask"])", read,
      "without token_type_ids the model gets zeros"},
@@ -495,6 +496,7 @@ std::pair<Files, std::string> base_of(const Row& row) {
   if (std::string_view(row.key) == "do_lower_case" && file == transformer) {
     files["tokenizer.json"]["normalizer"]["lowercase"] = false;
   }
+  if (std::string_view(row.key) == "max_len") files[file].erase("model_max_length");
   if (std::string_view(row.key) == "strip_accents") files[file]["do_lower_case"] = false;
   if (std::string_view(row.key) == "num_labels") files[file].erase("num_labels");
   return {files, file};

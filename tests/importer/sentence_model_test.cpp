@@ -131,6 +131,8 @@ TEST(SentenceModel, TakesTheLimitsOfSentenceTransformers) {
       {{{"sentence_bert_config.json", R"({"do_lower_case": false})"},
         {"tokenizer_config.json", R"({"model_max_length": 16})"}},
        16},
+      {{{"tokenizer_config.json", R"({"max_len": 16})"}}, 16},
+      {{{"tokenizer_config.json", R"({"max_len": 16, "model_max_length": 24})"}}, 24},
       {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "tokenizer_args": {"model_max_length": 24}})"}}, 24},
       {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "processing_kwargs": {"text": {"max_length": 20}}})"}},
        20},
