@@ -43,6 +43,7 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
       }
       poolings.push_back(*pooling);
     }
+    if (poolings.empty()) settings.refuse_value("pooling_mode", *mode, "a mode, or a list of them");
   } else {
     // In sentence-transformers' order, whatever the file's.
     static constexpr std::array<std::pair<const char*, Pooling>, 6> flags{{
@@ -56,8 +57,8 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
     for (const auto& [key, pooling] : flags) {
       if (settings.flag(key, false)) poolings.push_back(pooling);
     }
+    if (poolings.empty()) poolings.push_back(Pooling::mean);
   }
-  if (poolings.empty()) poolings.push_back(Pooling::mean);
   return poolings;
 }
 

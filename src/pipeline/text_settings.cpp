@@ -46,12 +46,9 @@ Activation activation_in(const JsonSettings& config, const std::vector<std::stri
 PairActivation ranking_in(const JsonSettings& config, const JsonSettings& cross_encoder) {
   std::string name = config.text("sbert_ce_default_activation_function");
   const char* key = "sbert_ce_default_activation_function";
-  if (const auto* own = config.find("sentence_transformers"); own != nullptr && own->is_object()) {
-    const auto found = own->find("activation_fn");
-    if (found != own->end() && found->is_string()) {
-      name = found->get<std::string>();
-      key = "sentence_transformers.activation_fn";
-    }
+  if (const std::string own = config.object("sentence_transformers").text("activation_fn"); !own.empty()) {
+    name = own;
+    key = "sentence_transformers.activation_fn";
   }
   const bool says_more = !cross_encoder.text("activation_fn").empty();
   if (says_more) {

@@ -313,6 +313,8 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
       {"sentence_bert_config.json", "[]", "is no object"},
       {"sentence_bert_config.json", R"({"max_seq_length": "many"})", "max_seq_length is \"many\"; accepted"},
       {"sentence_bert_config.json", R"({"max_seq_length": 1.5})", "max_seq_length is 1.5; accepted"},
+      {"sentence_bert_config.json", R"({"processing_kwargs": {"text": {"padding": 5}}})",
+       "processing_kwargs.text.padding is 5; accepted: true, false, longest"},
       {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
       {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
       {"config.json", R"({"model_type": 7})", "model_type is 7"},
@@ -359,8 +361,9 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
     if (!config.empty()) files.emplace_back("2_Dense/config.json", config);
     EXPECT_THAT(error_of(Folder(files)).message(), HasSubstr(words)) << config;
   }
-  for (const char* config : {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
-                             R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
+  for (const char* config :
+       {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
+        R"({"pooling_mode": []})", R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
     const Error error = error_of(Folder(Files{{"modules.json", modules}, {"1_Pooling/config.json", config}}));
     EXPECT_EQ(error.code(), ErrorCode::invalid_model) << config;
     EXPECT_THAT(error.message(), HasSubstr("1_Pooling/config.json: ")) << config;
