@@ -255,7 +255,7 @@ const std::vector<Row> rows{
 
     {Kind::encoder, config, "architectures", R"(["BertForTokenClassification"])", read, "the task"},
     {Kind::encoder, config, "model_type", R"("mpnet")", read, "the family"},
-    {Kind::encoder, config, "vocab_size", "7", read, ""},
+    {Kind::encoder, config, "vocab_size", "7", read, "texts with other tokens are refused"},
     {Kind::encoder, config, "max_position_embeddings", "16", read, "the maximum, unless positions are computed"},
     {Kind::encoder, config, "pad_token_id", "4", read, ""},
     {Kind::encoder, config, "tokenizer_class", R"("BertTokenizerFast")", read, "without that of tokenizer_config.json"},
