@@ -20,6 +20,7 @@
 #include "gpux/error.h"
 #include "provider/table.h"
 #include "tensor/convert.h"
+#include "text/embedded_tokens.h"
 
 namespace gpux::embedding {
 namespace {
@@ -80,7 +81,8 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
     : model_(std::move(model)),
       tokenizer_(open_tokenizer(model_.tokenizer_file)),
       batching_(batching.value_or(default_batching(runtime.verdict()))),
-      has_default_batching_(!batching) {
+      has_default_batching_(!batching),
+      embedded_tokens_(model_.vocabulary) {
   try {
     inputs_ = TokenInputs(runtime.info().signature, model_.first_position, model_.tasks.size(), model_.has_token_types);
     inputs_.require_no_others();
@@ -328,9 +330,16 @@ PreparedText SentenceEncoder::prepare(std::string_view text, const EmbedOptions&
   return of_length(encoding, length, options);
 }
 
+NamedValues SentenceEncoder::inputs_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                       std::size_t length, std::uint32_t padding_token,
+                                       const EmbedOptions& options) const {
+  text::require_embedded(ids, embedded_tokens_, tokenizer_);
+  return inputs_.values(ids, type_ids, length, padding_token, task(options));
+}
+
 PreparedText SentenceEncoder::of_length(const text::Encoding& encoding, std::size_t length,
                                         const EmbedOptions& options) const {
-  return {.inputs = inputs_.values(encoding.ids(), encoding.type_ids(), length, model_.padding_token, task(options)),
+  return {.inputs = inputs_of(encoding.ids(), encoding.type_ids(), length, model_.padding_token, options),
           .tokens = encoding.size(),
           .length = length,
           .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),
@@ -343,7 +352,7 @@ PreparedText SentenceEncoder::padded(const text::Encoding& encoding, const Embed
   std::vector<std::uint32_t> ids(encoding.ids().begin(), encoding.ids().end());
   ids.resize(std::max(ids.size(), model_.max_tokens), model_.padding_token);
   const std::vector<std::uint32_t> types(ids.size(), 0);
-  return {.inputs = inputs_.values(ids, types, ids.size(), model_.padding_token, task(options)),
+  return {.inputs = inputs_of(ids, types, ids.size(), model_.padding_token, options),
           .tokens = encoding.size(),
           .length = ids.size(),
           .pooling_mask = pools(options) ? pooling_mask(encoding, options) : std::vector<std::uint8_t>(),

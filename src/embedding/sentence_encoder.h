@@ -136,7 +136,8 @@ class SentenceEncoder {
   void check(const EmbedOptions& options) const;
 
   /// `text` is UTF-8. The options are taken as check() accepts them. Error invalid_input where there is no token, the
-  /// text is too long and not to be cut, or more of it than max_text_bytes would have to be tokenized.
+  /// text is too long and not to be cut, more of it than max_text_bytes would have to be tokenized, or it has a token
+  /// that the model has no embedding for.
   [[nodiscard]] PreparedText prepare(std::string_view text, const EmbedOptions& options) const;
 
   /// About the most tokens that prepare() makes of a text of so many bytes: one of each, within the limit.
@@ -190,6 +191,10 @@ class SentenceEncoder {
                                                        const EmbedOptions& options) const;
   /// Of a model that is given max_tokens for every text.
   [[nodiscard]] PreparedText padded(const text::Encoding& encoding, const EmbedOptions& options) const;
+  /// The model's inputs of TokenInputs::values(). Error invalid_input for a token that the model has no embedding for.
+  [[nodiscard]] NamedValues inputs_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
+                                      std::size_t length, std::uint32_t padding_token,
+                                      const EmbedOptions& options) const;
   [[nodiscard]] const std::string& prompt_of(const EmbedOptions& options) const;
   [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared,
                                           const EmbedOptions& options) const;
@@ -199,8 +204,9 @@ class SentenceEncoder {
   Batching batching_;
   bool has_default_batching_;
   TokenInputs inputs_;
-  OutputChoice choice_;        // of dense vectors; no name: it makes none
-  std::string sparse_output_;  // empty: it makes none
+  std::uint64_t embedded_tokens_;  // 0: not known
+  OutputChoice choice_;            // of dense vectors; no name: it makes none
+  std::string sparse_output_;      // empty: it makes none
   std::string multi_vector_output_;
   std::vector<std::uint32_t> left_out_;  // sorted: tokens that have no weight in sparse vectors
   std::vector<std::uint32_t> skipped_;   // sorted: tokens whose vectors do not count in late interaction

@@ -226,7 +226,7 @@ PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, co
       }
     }
   }
-  prepared.inputs = inputs_.values(ids, types, length, filler, task(options));
+  prepared.inputs = inputs_of(ids, types, length, filler, options);
   ids.resize(length, filler);
   prepared.tokens = prepared.length = length;
   prepared.ids = std::move(ids);
@@ -237,7 +237,8 @@ Embedding SentenceEncoder::sparse(const PreparedText& prepared, const Tensor& ou
                                   const EmbedOptions& options) const {
   const Shape& shape = output.shape();
   const auto length = static_cast<std::int64_t>(prepared.length);
-  const auto vocabulary = static_cast<std::int64_t>(tokenizer_.vocabulary_size());
+  const auto vocabulary =
+      static_cast<std::int64_t>(std::min(model_.vocabulary, std::uint64_t{tokenizer_.vocabulary_size()}));
   const bool is_row = !shape.empty() && shape.front() == 1;
   const Tensor floats = convert(output, ElementType::float32);
   const std::span<const float> numbers = floats.as<float>();

@@ -26,6 +26,13 @@ float number_in(const JsonSettings& file, const char* key, float otherwise) {
   return value->get<float>();
 }
 
+std::uint32_t top_k_in(const JsonSettings& file) {
+  const std::uint64_t count = file.count("top_k").value_or(0);
+  constexpr std::uint64_t limit = std::numeric_limits<std::uint32_t>::max();
+  if (count > limit) file.refuse_value("top_k", count, fmt::format("up to {}", limit));
+  return static_cast<std::uint32_t>(count);
+}
+
 /// A setting that is accepted with the number that makes no difference, with null, false, and an empty list or object.
 struct UnsupportedSetting {
   const char* key;
@@ -85,15 +92,17 @@ std::vector<std::uint32_t> tokens_in(const JsonSettings& file, const char* key) 
 }
 
 Sampling sampling_in(const JsonSettings& file) {
+  const bool samples = file.flag("do_sample", false);
+  require_supported(file, samples);
   Sampling sampling;
-  require_supported(file, file.flag("do_sample", false));
   sampling.repetition_penalty = number_in(file, "repetition_penalty", 1);
-  if (!file.flag("do_sample", false)) return sampling;
-  sampling.temperature = number_in(file, "temperature", 1);
-  sampling.top_k = static_cast<std::uint32_t>(file.count("top_k").value_or(0));
-  sampling.top_p = number_in(file, "top_p", 1);
-  sampling.min_p = number_in(file, "min_p", 0);
-  sampling.typical_p = number_in(file, "typical_p", 1);
+  if (samples) {
+    sampling.temperature = number_in(file, "temperature", 1);
+    sampling.top_k = top_k_in(file);
+    sampling.top_p = number_in(file, "top_p", 1);
+    sampling.min_p = number_in(file, "min_p", 0);
+    sampling.typical_p = number_in(file, "typical_p", 1);
+  }
   GenerationSettings checked;
   checked.temperature = sampling.temperature;
   checked.top_p = sampling.top_p;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/caught_error.h"
+#include "text/embedded_tokens.h"
 
 namespace gpux::generation {
 namespace {
@@ -22,23 +23,21 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << half) | device();
 }
 
-void require_in_vocabulary(std::string_view name, std::uint32_t token, std::size_t vocabulary, ErrorCode code) {
+void require_in_vocabulary(std::string_view name, std::uint32_t token, std::size_t vocabulary) {
   if (token < vocabulary) return;
-  throw Error(code,
+  throw Error(ErrorCode::usage,
               fmt::format("{} has token {}; accepted: 0 to {}, the model's vocabulary", name, token, vocabulary - 1));
 }
 
 // Of the request alone: end tokens of a model's files may be outside.
-void check_tokens(const EngineRequest& request, std::size_t vocabulary) {
+void check_tokens(const EngineRequest& request, std::size_t vocabulary, const text::Tokenizer& tokenizer) {
   if (request.prompt.empty()) throw Error(ErrorCode::invalid_input, "the prompt has no tokens");
-  for (const std::uint32_t token : request.prompt) {
-    require_in_vocabulary("the prompt", token, vocabulary, ErrorCode::invalid_input);
-  }
+  text::require_embedded(request.prompt, vocabulary, tokenizer);
   for (const auto& [token, bias] : request.settings.logit_bias) {
-    require_in_vocabulary("logit_bias", token, vocabulary, ErrorCode::usage);
+    require_in_vocabulary("logit_bias", token, vocabulary);
   }
   for (const std::uint32_t token : request.settings.stop_tokens) {
-    require_in_vocabulary("stop_tokens", token, vocabulary, ErrorCode::usage);
+    require_in_vocabulary("stop_tokens", token, vocabulary);
   }
 }
 
@@ -90,7 +89,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
   // A text of a given form stands for itself.
   const bool has_form = request_.constraint || request_.settings.constraint.kind != OutputConstraint::Kind::none;
   if (!request_.is_answer && !has_form) stream_.continue_text(request_.prompt);
-  check_tokens(request_, vocabulary);
+  check_tokens(request_, vocabulary, context.tokenizer);
   limit_ = limit_of(request_, context.context_length);
   if (!request_.settings.ignores_end) {
     ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());

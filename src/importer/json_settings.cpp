@@ -76,6 +76,16 @@ std::optional<std::uint64_t> JsonSettings::count(const char* key) const {
   return value->get<std::uint64_t>();
 }
 
+std::optional<std::uint32_t> JsonSettings::token(const char* key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  constexpr std::uint64_t limit = std::uint64_t{1} << 30;
+  const bool is_large = value->is_number_unsigned() && value->get<std::uint64_t>() > limit;
+  if (!value->is_number_integer() || is_large) refuse_value(key, *value, "the id of a token");
+  if (value->get<std::int64_t>() < 0) return std::nullopt;
+  return value->get<std::uint32_t>();
+}
+
 std::optional<std::uint64_t> JsonSettings::positive(const char* key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;

@@ -39,6 +39,9 @@ class JsonSettings {
   /// The number; empty where it is not there, and for -1 and the 1e30 that say "no limit" in such files.
   [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const;
 
+  /// The id of a token; empty where it is not there, and for negative ones, which say "none" in such files.
+  [[nodiscard]] std::optional<std::uint32_t> token(const char* key) const;
+
   /// The number, from 1; empty where it is not there.
   [[nodiscard]] std::optional<std::uint64_t> positive(const char* key) const;
 

@@ -4,7 +4,10 @@
 #include <array>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "base/utf8_prefix.h"
+#include "importer/filled_tokens.h"
 #include "importer/json_settings.h"
 #include "importer/transformer_settings.h"
 
@@ -44,19 +47,22 @@ std::string prompt_in(const JsonSettings& settings, const char* name) {
 
 // {"strategy", "length", "attend", "token"}
 QueryExpansion expansion_in(const JsonSettings& settings, const Json& value) {
-  const auto refuse = [&](const char* key, const Json& met, const char* accepted) {
+  const auto refuse = [&](const char* key, const Json& met, std::string_view accepted) {
     settings.refuse_value(std::string("query_expansion.") + key, met, accepted);
   };
   if (!value.is_object()) {
     settings.refuse_value("query_expansion", value, "an object with strategy and length, or null");
   }
+  const std::string accepted_lengths = fmt::format("1 to {}", max_filled_tokens);
   QueryExpansion expansion;
   for (const auto& [key, member] : value.items()) {
     if (key == "strategy") {
       if (member != "fixed" && member != "min") refuse("strategy", member, "fixed, min");
       expansion.is_maximum = member == "fixed";
     } else if (key == "length") {
-      if (!member.is_number_unsigned() || member == 0U) refuse("length", member, "a whole number from 1 on");
+      if (!member.is_number_unsigned() || member == 0U || member.get<std::size_t>() > max_filled_tokens) {
+        refuse("length", member, accepted_lengths);
+      }
       expansion.length = member.get<std::size_t>();
     } else if (key == "attend") {
       if (!member.is_boolean()) refuse("attend", member, "true, false");
@@ -69,7 +75,7 @@ QueryExpansion expansion_in(const JsonSettings& settings, const Json& value) {
       refuse(std::string(utf8_prefix(key, 40)).c_str(), member, "strategy, length, attend, token");
     }
   }
-  if (expansion.length == 0) refuse("length", nullptr, "a whole number from 1 on");
+  if (expansion.length == 0) refuse("length", nullptr, accepted_lengths);
   return expansion;
 }
 
@@ -86,10 +92,11 @@ std::string token_in(const JsonSettings& settings, const char* key) {
 std::optional<QueryExpansion> flat_expansion(const JsonSettings& settings, const char* length_key) {
   if (!settings.flag("do_query_expansion", true)) return std::nullopt;
   const bool is_attended = settings.flag("attend_to_expansion_tokens", settings.flag("attend_to_mask_tokens", false));
-  return QueryExpansion{.length = settings.count(length_key).value_or(usual_query_tokens),
-                        .is_maximum = true,
-                        .is_attended = is_attended,
-                        .token = {}};
+  const std::uint64_t length = settings.count(length_key).value_or(usual_query_tokens);
+  if (length > max_filled_tokens) {
+    settings.refuse_value(length_key, length, fmt::format("up to {}", max_filled_tokens));
+  }
+  return QueryExpansion{.length = length, .is_maximum = true, .is_attended = is_attended, .token = {}};
 }
 
 LateInteraction read_stanford(const fs::path& root) {

@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "importer/dense_layer.h"
 #include "importer/exported_files.h"
+#include "importer/filled_tokens.h"
 #include "importer/json_settings.h"
 #include "importer/module_list.h"
 #include "importer/safetensors.h"
@@ -42,6 +43,7 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
       }
       poolings.push_back(*pooling);
     }
+    if (poolings.empty()) settings.refuse_value("pooling_mode", *mode, "a mode, or a list of them");
   } else {
     // In sentence-transformers' order, whatever the file's.
     static constexpr std::array<std::pair<const char*, Pooling>, 6> flags{{
@@ -55,8 +57,8 @@ std::vector<Pooling> read_poolings(const JsonSettings& settings) {
     for (const auto& [key, pooling] : flags) {
       if (settings.flag(key, false)) poolings.push_back(pooling);
     }
+    if (poolings.empty()) poolings.push_back(Pooling::mean);
   }
-  if (poolings.empty()) poolings.push_back(Pooling::mean);
   return poolings;
 }
 
@@ -200,7 +202,7 @@ std::uint64_t unused_positions(const JsonSettings& config) {
   const std::string type = config.text("model_type");
   if (type == "mpnet") return 2;  // whatever its padding token is called
   for (const char* known : {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "longformer"}) {
-    if (type == known) return config.count("pad_token_id").value_or(1) + 1;
+    if (type == known) return config.token("pad_token_id").value_or(1) + 1;
   }
   return 0;
 }
@@ -228,9 +230,12 @@ bool has_token_types(const JsonSettings& tokenizer) {
   return std::ranges::find(*names, Json("token_type_ids")) != names->end();
 }
 
+std::optional<std::uint64_t> max_length_of(const JsonSettings& tokenizer) {
+  return tokenizer.count(tokenizer.json().contains("model_max_length") ? "model_max_length" : "max_len");
+}
+
 void apply_limits(const fs::path& folder, SentenceModel& model) {
   const JsonSettings config(folder / "config.json");
-  model.vocabulary = config.count("vocab_size").value_or(0);
   if (const Json* architectures = config.find("architectures")) {
     const bool has_name = architectures->is_array() && !architectures->empty() && architectures->front().is_string();
     if (has_name) model.architecture = architectures->front().get<std::string>();
@@ -245,6 +250,7 @@ void apply_limits(const fs::path& folder, SentenceModel& model) {
   model.pads_to_max_tokens = limits.pads_to_max_tokens;
   model.truncate_left = limits.truncate_left;
   model.has_token_types = limits.has_token_types;
+  model.vocabulary = limits.vocabulary;
   // Pairs are scored as they are.
   if (model.late_interaction || model.scores_pairs) return;
   const JsonSettings transformer = transformer_settings(folder);
@@ -362,17 +368,11 @@ TextTower text_tower_in(const JsonSettings& config) {
   if (!is_clip && !is_siglip) return tower;
   tower.is_there = true;
   tower.is_padded = is_siglip;
-  const auto* nested = config.find("text_config");
-  const Json& settings = nested != nullptr && nested->is_object() ? *nested : config.json();
-  const auto count = [&](const char* key, std::uint64_t otherwise) {
-    const auto found = settings.find(key);
-    if (found == settings.end() || found->is_null()) return otherwise;
-    if (found->is_number_unsigned()) return found->get<std::uint64_t>();
-    config.refuse_value(key, *found, "a whole number");
-  };
+  const JsonSettings nested = config.object("text_config");
+  const JsonSettings& settings = nested.exists() ? nested : config;
   constexpr std::uint64_t clip_positions = 77, siglip_positions = 64;
-  tower.positions = count("max_position_embeddings", is_clip ? clip_positions : siglip_positions);
-  tower.padding_token = static_cast<std::uint32_t>(count("pad_token_id", 1));
+  tower.positions = settings.count("max_position_embeddings").value_or(is_clip ? clip_positions : siglip_positions);
+  tower.padding_token = settings.token("pad_token_id").value_or(1);
   return tower;
 }
 
@@ -404,15 +404,20 @@ TokenLimits read_token_limits(const fs::path& folder) {
   if (positions) positions = *positions > unused ? *positions - unused : 0;
   const auto said = max_tokens_in(transformer);
   if (said && computes_positions(config)) positions.reset();
-  for (const auto limit : {said ? said : tokenizer.count("model_max_length"), positions}) {
+  for (const auto limit : {said ? said : max_length_of(tokenizer), positions}) {
     if (!limit || *limit == 0) continue;
     limits.max_tokens = limits.max_tokens == 0 ? *limit : std::min<std::uint64_t>(limits.max_tokens, *limit);
   }
   limits.has_token_types = has_token_types(tokenizer);
+  limits.vocabulary = vocabulary_of(folder);
   limits.first_position = static_cast<std::int64_t>(unused);
-  limits.padding_token = static_cast<std::uint32_t>(config.count("pad_token_id").value_or(0));
+  limits.padding_token = config.token("pad_token_id").value_or(0);
   if (tower.is_there) limits.padding_token = tower.padding_token;
   limits.pads_to_max_tokens = tower.is_padded;
+  if (tower.is_padded && limits.max_tokens > max_filled_tokens) {
+    config.refuse(
+        fmt::format("each text is padded to {} tokens; accepted: up to {}", limits.max_tokens, max_filled_tokens));
+  }
   for (const JsonSettings& settings :
        {tokenizer, transformer.object("tokenizer_args"), transformer.object("processor_kwargs")}) {
     const std::string side = settings.text("truncation_side");
@@ -421,6 +426,12 @@ TokenLimits read_token_limits(const fs::path& folder) {
     limits.truncate_left = side == "left";
   }
   return limits;
+}
+
+std::uint64_t vocabulary_of(const fs::path& folder) {
+  const JsonSettings config(folder / "config.json");
+  if (config.find("vocab_size") != nullptr) return config.count("vocab_size").value_or(0);
+  return config.object("text_config").count("vocab_size").value_or(0);
 }
 
 fs::path transformer_folder_of(const fs::path& folder) {

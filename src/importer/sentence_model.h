@@ -38,7 +38,7 @@ struct SentenceModel {
       false;                     ///< every text is padded to max_tokens, and the model attends to the padding: SigLIP
   bool has_token_types = true;   ///< false: the model gets zeros for token_type_ids, also for the second of a pair
   std::string architecture;      ///< the first of config.json ("BertModel"); may be empty
-  std::uint64_t vocabulary = 0;  ///< tokens, as config.json says; 0: it does not
+  std::uint64_t vocabulary = 0;  ///< tokens that the model has embeddings for, as config.json says; 0: it does not
   std::size_t dimensions = 0;    ///< truncate_dim: vectors are cut after all modules; 0: they are not
   std::size_t sparse_top_k = 0;  ///< max_active_dims: the weights that are kept of sparse vectors; 0: all
   std::optional<Similarity> similarity;  ///< how its vectors are compared; empty: it does not say
@@ -65,8 +65,13 @@ struct TokenLimits {
   std::int64_t first_position = 0;  ///< position id of the first token
   std::uint32_t padding_token = 0;
   bool pads_to_max_tokens = false;
-  bool has_token_types = true;  ///< as in SentenceModel
+  bool has_token_types = true;   ///< as in SentenceModel
+  std::uint64_t vocabulary = 0;  ///< as in SentenceModel
 };
+
+/// vocab_size of config.json in the folder, or of its text tower: the tokens that the model has embeddings for. 0 if it
+/// does not say. Error invalid_model.
+std::uint64_t vocabulary_of(const std::filesystem::path& folder);
 
 /// Reads sentence_bert_config.json (or an older name of it), tokenizer_config.json and config.json. As in
 /// sentence-transformers, max_seq_length of the first counts in place of model_max_length of the second; the positions

@@ -62,21 +62,24 @@ std::string tokenizer_class(const JsonSettings& tokenizer, const JsonSettings& c
 }
 
 // A text, or an object with it.
-void add_token(const Json& token, std::vector<std::string>& names) {
+void add_token(const JsonSettings& settings, const char* key, const Json& token, std::vector<std::string>& names) {
+  if (token.is_null()) return;
   const Json* content = &token;
   if (token.is_object() && token.contains("content")) content = &token["content"];
-  if (content->is_string() && !content->get<std::string>().empty()) names.push_back(content->get<std::string>());
+  if (!content->is_string()) settings.refuse_value(key, token, "a token, or an object with its content");
+  if (!content->get<std::string>().empty()) names.push_back(content->get<std::string>());
 }
 
 std::vector<std::string> special_tokens_in(const JsonSettings& settings) {
   std::vector<std::string> names;
   for (const char* key : special_token_keys) {
-    if (const Json* token = settings.find(key)) add_token(*token, names);
+    if (const Json* token = settings.find(key)) add_token(settings, key, *token, names);
   }
   for (const char* key : extra_token_keys) {
     const Json* tokens = settings.find(key);
-    if (tokens == nullptr || !tokens->is_structured()) continue;
-    for (const Json& token : *tokens) add_token(token, names);
+    if (tokens == nullptr) continue;
+    if (!tokens->is_structured()) settings.refuse_value(key, *tokens, "a list of tokens, or an object of them");
+    for (const Json& token : *tokens) add_token(settings, key, token, names);
   }
   return names;
 }

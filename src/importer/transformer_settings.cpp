@@ -74,8 +74,9 @@ constexpr std::array processor_keys{"processor_kwargs", "tokenizer_args"};
 void require_call_supported(const JsonSettings& call) {
   require_members(call, with(call_arguments, {"add_special_tokens", "logits_to_keep", "max_length", "truncation"}));
   if (!call.flag("add_special_tokens", true)) call.refuse_value("add_special_tokens", false, "true");
-  if (const Json* padding = call.find("padding"); padding != nullptr && *padding == "max_length") {
-    call.refuse_value("padding", *padding, "true, false, longest");
+  if (const Json* padding = call.find("padding")) {
+    const bool is_usual = padding->is_boolean() || *padding == "longest";
+    if (!is_usual) call.refuse_value("padding", *padding, "true, false, longest");
   }
   if (const Json* truncation = call.find("truncation")) {
     const bool is_usual = *truncation == true || *truncation == "longest_first";

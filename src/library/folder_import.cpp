@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/log.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
 #include "embedding/open_tokenizer.h"
@@ -27,6 +28,7 @@
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
 #include "store/package_manifest.h"
+#include "text/embedded_tokens.h"
 
 namespace gpux {
 namespace {
@@ -199,14 +201,29 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
 
 namespace {
 
+// Of the transformer, or else of the whole.
+fs::path tokenizer_in(const fs::path& folder) {
+  std::error_code unreadable;
+  const fs::path beside = importer::transformer_folder_of(folder) / "tokenizer.json";
+  return fs::is_regular_file(beside, unreadable) ? beside : folder / "tokenizer.json";
+}
+
 // What is found where the model is stored is found before it is converted.
 void require_readable_texts(const fs::path& folder) {
   if (importer::has_image_preprocessing(folder) || importer::is_decoder_folder(folder)) return;
   (void)pipeline::require_text_settings(folder);
-  const importer::SentenceModel model = importer::read_sentence_settings(folder);
+  (void)importer::read_sentence_settings(folder);
+  (void)embedding::open_tokenizer(tokenizer_in(folder));
+}
+
+// The library of the model accepts a tokenizer with more tokens than the model, until a text has one of them.
+void warn_of_tokens(const fs::path& folder) {
   std::error_code unreadable;
-  const bool is_beside = fs::is_regular_file(model.transformer_folder / "tokenizer.json", unreadable);
-  (void)embedding::open_tokenizer((is_beside ? model.transformer_folder : folder) / "tokenizer.json");
+  const fs::path file = tokenizer_in(folder);
+  if (!fs::is_regular_file(file, unreadable)) return;
+  const std::string note = text::note_on_embedded(embedding::open_tokenizer(file),
+                                                  importer::vocabulary_of(importer::transformer_folder_of(folder)));
+  if (!note.empty()) log::warning("{}: {}", file.string(), note);
 }
 
 }  // namespace
@@ -298,6 +315,7 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   if (decoder.blocks) {
     decoder.check = [&](const fs::path& made) { quantization = check_quantized(folder, made, flags, scratch.path()); };
   }
+  if (fs::is_directory(folder, unreadable)) warn_of_tokens(folder);
   // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const auto require_texts = [](const fs::path& read) { require_readable_texts(read); };

@@ -15,6 +15,7 @@
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
 #include "tensor/convert.h"
+#include "text/embedded_tokens.h"
 
 namespace gpux::pipeline {
 namespace {
@@ -339,6 +340,7 @@ Part Pipeline::part_of(std::span<const std::uint32_t> ids, std::span<const std::
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_input, "the text has no tokens, and the model's tokenizer adds none");
   }
+  text::require_embedded(ids, settings_.vocabulary, tokenizer_);
   return {
       .inputs = inputs_.values(ids, type_ids, settings_.fills_up ? settings_.max_tokens : 0, settings_.padding_token),
       .row = row,

@@ -7,6 +7,7 @@
 
 #include "gpux/error.h"
 #include "importer/class_labels.h"
+#include "importer/filled_tokens.h"
 #include "importer/json_settings.h"
 #include "importer/sentence_model.h"
 
@@ -17,7 +18,6 @@ namespace fs = std::filesystem;
 
 // Of a question and a part of its context, as transformers has it.
 constexpr std::size_t window_tokens = 384;
-constexpr std::size_t limit_filled_tokens = std::size_t{1} << 17;  // 1 MiB of ids for each text, however short
 
 std::size_t label_count(const JsonSettings& config, const std::vector<std::string>& labels) {
   // transformers writes two labels where nothing is said, and num_labels where there is one.
@@ -46,12 +46,9 @@ Activation activation_in(const JsonSettings& config, const std::vector<std::stri
 PairActivation ranking_in(const JsonSettings& config, const JsonSettings& cross_encoder) {
   std::string name = config.text("sbert_ce_default_activation_function");
   const char* key = "sbert_ce_default_activation_function";
-  if (const auto* own = config.find("sentence_transformers"); own != nullptr && own->is_object()) {
-    const auto found = own->find("activation_fn");
-    if (found != own->end() && found->is_string()) {
-      name = found->get<std::string>();
-      key = "sentence_transformers.activation_fn";
-    }
+  if (const std::string own = config.object("sentence_transformers").text("activation_fn"); !own.empty()) {
+    name = own;
+    key = "sentence_transformers.activation_fn";
   }
   const bool says_more = !cross_encoder.text("activation_fn").empty();
   if (says_more) {
@@ -216,6 +213,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   settings.first_position = limits.first_position;
   settings.padding_token = limits.padding_token;
   settings.has_token_types = limits.has_token_types;
+  settings.vocabulary = limits.vocabulary;
   settings.fills_up = limits.pads_to_max_tokens && limits.max_tokens != 0;
   if (const auto fixed = fixed_length(signature)) {
     settings.max_tokens = settings.max_tokens == 0 ? *fixed : std::min(settings.max_tokens, *fixed);
@@ -223,9 +221,10 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   }
   read_task(folder, settings);
   if (project != nullptr) apply(*project, settings);
-  if (settings.fills_up && settings.max_tokens > limit_filled_tokens) {
-    throw Error(ErrorCode::invalid_model, fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}",
-                                                      onnx_file.string(), settings.max_tokens, limit_filled_tokens));
+  if (settings.fills_up && settings.max_tokens > importer::max_filled_tokens) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}", onnx_file.string(),
+                            settings.max_tokens, importer::max_filled_tokens));
   }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {

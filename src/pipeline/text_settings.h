@@ -27,6 +27,7 @@ struct TextSettings {
   std::uint32_t padding_token = 0;
   std::int64_t first_position = 0;  ///< position id of the first token
   bool has_token_types = true;      ///< false: token_type_ids are 0, also those of the second of a pair
+  std::uint64_t vocabulary = 0;     ///< tokens that the model has embeddings for; 0: not known
   std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
   std::vector<std::string> labels;                      ///< of the logits' last dimension

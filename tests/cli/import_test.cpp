@@ -96,5 +96,24 @@ TEST(Import, SaysThatItDoesNotReadAProjectFile) {
   EXPECT_THAT(gpux.run({"import", folder, "-o", target + "3", "--json"}).err, testing::HasSubstr(line));
 }
 
+TEST(Import, NamesTokensThatTheModelHasNoEmbeddingsFor) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "encoder";
+  fs::copy(GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", folder, fs::copy_options::recursive);
+  const std::string target = (gpux.folder().path() / "made").string();
+  EXPECT_THAT(gpux.run({"import", folder, "-o", target + "1"}).err, testing::Not(testing::HasSubstr("embeddings for")));
+  (void)gpux.folder().write("encoder/tokenizer_config.json",
+                            R"({"added_tokens_decoder": {"1500": {"content": "[QUERY]", "special": true}}})");
+  const std::string line =
+      "tokenizer.json: the tokenizer has 1501 tokens, and the model has embeddings for the first "
+      "1500: texts with '[QUERY]' are refused";
+  const Outcome converted = gpux.run({"import", folder, "-o", target + "2"});
+  EXPECT_EQ(converted.code, 0) << converted.err;
+  EXPECT_THAT(converted.err, testing::HasSubstr(line));
+  const Outcome stored = gpux.run({"import", target + "2", "-t", "encoder"});
+  EXPECT_EQ(stored.code, 0) << stored.err;
+  EXPECT_THAT(stored.err, testing::HasSubstr(line)) << "also of a folder with an ONNX file";
+}
+
 }  // namespace
 }  // namespace gpux::test

@@ -75,6 +75,24 @@ TEST_F(ServeText, GivesEachTextTheSameBitsWhateverItComesWith) {
   }
 }
 
+TEST_F(ServeText, RefusesATokenThatTheModelHasNoEmbeddingFor) {
+  gpux_.folder().write("encoder/config.json", R"({"vocab_size": 1500})");
+  gpux_.folder().write("encoder/tokenizer_config.json",
+                       R"({"added_tokens_decoder": {"1500": {"content": "[QUERY]", "special": true}}})");
+  const Outcome outcome = gpux_.run({"embed", "--model", folder(), "a", "b [QUERY]"});
+  EXPECT_EQ(outcome.code, 6);
+  EXPECT_THAT(outcome.err, HasSubstr("text 2: the text has the token 1500 '[QUERY]'; accepted: 0 to 1499"));
+  const Serving server(gpux_, {"texts=" + folder()});
+  const std::string refusal = "the text has the token 1500 '[QUERY]'; accepted: 0 to 1499";
+  EXPECT_THAT(server.json(post("/embed", body_of({"b [QUERY]"})), 422).at("error"), HasSubstr(refusal));
+  EXPECT_THAT(server.json(post("/embed", body_of({"a", "b [QUERY]"})), 422).at("error"),
+              HasSubstr("text 1: " + refusal));
+  const Json refused = server.json(post("/v1/embeddings", R"({"input": ["a", "b [QUERY]"]})"), 400).at("error");
+  EXPECT_EQ(refused.at("type"), "invalid_request_error");
+  EXPECT_THAT(refused.at("message"), HasSubstr("text 1: " + refusal));
+  EXPECT_EQ(server.json(post("/embed", body_of({"a", "b"}))).size(), 2U) << "other texts are answered";
+}
+
 TEST_F(ServeText, SharesRunsAsItIsTold) {
   const std::vector<std::string> texts{"one line", "the model runs", "a longer text, of more words than the others",
                                        "b"};

@@ -77,6 +77,32 @@ TEST_F(Representations, SpladeIsPooledHereAsSentenceTransformersDefinesIt) {
   }
 }
 
+// Tokenizers may have more tokens than the model has rows: the model's library fails where a text has one of them.
+TEST_F(Representations, RefuseTextsWithATokenThatTheModelHasNoEmbeddingFor) {
+  const std::string added = R"({"added_tokens_decoder": {"1500": {"content": "[QUERY]", "special": true}}})";
+  const auto open = [&](const std::filesystem::path& folder) {
+    const std::string name = folder.filename().string();
+    folder_.write(name + "/config.json", R"({"vocab_size": 1500})");
+    folder_.write(name + "/tokenizer_config.json", added);
+    return embedder_of(folder);
+  };
+  const Embedder sparse = open(test::write_splade_folder(folder_, "logits", R"({"pooling_strategy": "max"})"));
+  const Embedder graph = open(test::write_splade_folder(folder_, "splade", "{}"));
+  const Embedder tokens = open(test::write_colbert_folder(folder_));
+  for (const Embedder* embedder : {&sparse, &graph, &tokens}) {
+    const Error error = error_of([&] { (void)embedder->represent("a [QUERY] b"); });
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_EQ(error.message(),
+              "the text has the token 1500 '[QUERY]'; accepted: 0 to 1499, the tokens that the model has embeddings "
+              "for");
+    EXPECT_NO_THROW((void)embedder->represent("a query b"));
+  }
+  for (const Json& answer : answers()) {
+    expect_sparse(sparse.represent(answer.at("text").get<std::string>()), answer.at("max"));
+    expect_sparse(graph.represent(answer.at("text").get<std::string>()), answer.at("max"));
+  }
+}
+
 TEST_F(Representations, SpladeInTheGraphIsTakenAsItIs) {
   const Embedder embedder = embedder_of(test::write_splade_folder(folder_, "splade", "{}"));
   for (const Json& answer : answers()) {

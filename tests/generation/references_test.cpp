@@ -188,5 +188,21 @@ TEST_F(OneDecoder, RefusesWhatDoesNotFit) {
   EXPECT_THAT(failure("w1", settings).message(), HasSubstr("logit_bias has token 9999"));
 }
 
+TEST_F(OneDecoder, RefusesATokenThatTheModelHasNoEmbeddingFor) {
+  const std::filesystem::path folder = folder_->path() / "more-tokens";
+  std::filesystem::copy(folder_->path() / "made", folder, std::filesystem::copy_options::recursive);
+  folder_->write("more-tokens/tokenizer_config.json",
+                 R"({"added_tokens_decoder": {"204": {"content": "<more>", "special": true}}})");
+  const Generator generator(folder.string());
+  try {
+    (void)generator.generate("w1 <more>", greedy(2));
+    ADD_FAILURE() << "it was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_THAT(error.message(), HasSubstr("the text has the token 204 '<more>'; accepted: 0 to 203"));
+  }
+  EXPECT_EQ(generator.generate("w1", greedy(2)).tokens.size(), 2U);
+}
+
 }  // namespace
 }  // namespace gpux

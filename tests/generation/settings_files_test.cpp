@@ -193,6 +193,7 @@ const std::vector<Row> rows{
 
     {Kind::encoder, tokenizer, "tokenizer_class", R"("BertTokenizer")", read, "which settings below count"},
     {Kind::encoder, tokenizer, "model_max_length", "20", read, "without max_seq_length"},
+    {Kind::encoder, tokenizer, "max_len", "20", read, "the older name of model_max_length"},
     {Kind::encoder, tokenizer, "truncation_side", R"("left")", read, ""},
     {Kind::encoder, tokenizer, "model_input_names", R"(["input_ids", "attention_mask"])", read,
      "without token_type_ids the model gets zeros"},
@@ -254,7 +255,7 @@ const std::vector<Row> rows{
 
     {Kind::encoder, config, "architectures", R"(["BertForTokenClassification"])", read, "the task"},
     {Kind::encoder, config, "model_type", R"("mpnet")", read, "the family"},
-    {Kind::encoder, config, "vocab_size", "7", read, ""},
+    {Kind::encoder, config, "vocab_size", "7", read, "texts with other tokens are refused"},
     {Kind::encoder, config, "max_position_embeddings", "16", read, "the maximum, unless positions are computed"},
     {Kind::encoder, config, "pad_token_id", "4", read, ""},
     {Kind::encoder, config, "tokenizer_class", R"("BertTokenizerFast")", read, "without that of tokenizer_config.json"},
@@ -280,7 +281,8 @@ const std::vector<Row> rows{
     {Kind::decoder, generation_config, "eos_token_id", "[7]", read, "ends a text"},
     {Kind::decoder, generation_config, "do_sample", "false", read, ""},
     {Kind::decoder, generation_config, "temperature", "0.5", read, "with do_sample"},
-    {Kind::decoder, generation_config, "top_k", "7", read, "with do_sample"},
+    {Kind::decoder, generation_config, "top_k", "7", read,
+     "with do_sample; if absent, all tokens count (transformers: 50)"},
     {Kind::decoder, generation_config, "top_p", "0.5", read, "with do_sample"},
     {Kind::decoder, generation_config, "min_p", "0.5", read, "with do_sample"},
     {Kind::decoder, generation_config, "typical_p", "0.5", read, "with do_sample"},
@@ -494,6 +496,7 @@ std::pair<Files, std::string> base_of(const Row& row) {
   if (std::string_view(row.key) == "do_lower_case" && file == transformer) {
     files["tokenizer.json"]["normalizer"]["lowercase"] = false;
   }
+  if (std::string_view(row.key) == "max_len") files[file].erase("model_max_length");
   if (std::string_view(row.key) == "strip_accents") files[file]["do_lower_case"] = false;
   if (std::string_view(row.key) == "num_labels") files[file].erase("num_labels");
   return {files, file};

@@ -142,6 +142,9 @@ TEST(Settings, OfAModelAreRefusedWithTheirFile) {
            {"generation_config.json", R"({"eos_token_id": [-1]})", "eos_token_id"},
            {"generation_config.json", R"({"do_sample": true, "top_p": 7})", "top_p is 7"},
            {"generation_config.json", R"({"do_sample": true, "temperature": "hot"})", "temperature"},
+           {"generation_config.json", R"({"repetition_penalty": 0})", "repetition_penalty is 0"},
+           {"generation_config.json", R"({"repetition_penalty": 1e39})", "repetition_penalty is inf"},
+           {"generation_config.json", R"({"do_sample": true, "top_k": 4294967297})", "top_k is 4294967297"},
            {"config.json", "{}", "max_position_embeddings"},
        }) {
     test::TemporaryFolder folder;

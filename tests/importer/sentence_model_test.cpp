@@ -131,6 +131,8 @@ TEST(SentenceModel, TakesTheLimitsOfSentenceTransformers) {
       {{{"sentence_bert_config.json", R"({"do_lower_case": false})"},
         {"tokenizer_config.json", R"({"model_max_length": 16})"}},
        16},
+      {{{"tokenizer_config.json", R"({"max_len": 16})"}}, 16},
+      {{{"tokenizer_config.json", R"({"max_len": 16, "model_max_length": 24})"}}, 24},
       {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "tokenizer_args": {"model_max_length": 24}})"}}, 24},
       {{{"sentence_bert_config.json", R"({"max_seq_length": 48, "processing_kwargs": {"text": {"max_length": 20}}})"}},
        20},
@@ -175,6 +177,10 @@ TEST(SentenceModel, ReadsWhatItsOutputsMean) {
   EXPECT_TRUE(told.declares_pooling);
   EXPECT_EQ(told.architecture, "BertModel");
   EXPECT_EQ(told.vocabulary, 30522U);
+  EXPECT_EQ(Folder(Files{{"config.json", R"({"model_type": "clip", "text_config": {"vocab_size": 49408}})"}})
+                .read()
+                .vocabulary,
+            49408U);
 }
 
 TEST(SentenceModel, ReadsWhatBecomesOfItsVectors) {
@@ -307,9 +313,25 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
       {"sentence_bert_config.json", "[]", "is no object"},
       {"sentence_bert_config.json", R"({"max_seq_length": "many"})", "max_seq_length is \"many\"; accepted"},
       {"sentence_bert_config.json", R"({"max_seq_length": 1.5})", "max_seq_length is 1.5; accepted"},
+      {"sentence_bert_config.json", R"({"processing_kwargs": {"text": {"padding": 5}}})",
+       "processing_kwargs.text.padding is 5; accepted: true, false, longest"},
       {"tokenizer_config.json", std::string(64, '[') + std::string(64, ']'), "nested deeper"},
       {"tokenizer_config.json", R"({"truncation_side": "middle"})", "accepted: left, right"},
       {"config.json", R"({"model_type": 7})", "model_type is 7"},
+      {"config.json", R"({"vocab_size": "many"})", "vocab_size is \"many\""},
+      {"config.json", R"({"pad_token_id": 4294967297})", "pad_token_id is 4294967297; accepted: the id of a token"},
+      {"config.json", R"({"model_type": "roberta", "pad_token_id": 18446744073709551615})",
+       "pad_token_id is 18446744073709551615; accepted: the id of a token"},
+      {"config.json", R"({"model_type": "siglip", "text_config": 7})", "text_config is 7; accepted: an object"},
+      {"config.json", R"({"model_type": "siglip", "text_config": {"pad_token_id": "0"}})",
+       "text_config.pad_token_id is \"0\""},
+      {"config.json", R"({"model_type": "siglip", "text_config": {"max_position_embeddings": 1000000000}})",
+       "each text is padded to 1000000000 tokens; accepted: up to 131072"},
+      {"config_sentence_transformers.json",
+       R"({"model_type": "MultiVectorEncoder", "query_expansion": {"length": 1000000000}})",
+       "query_expansion.length is 1000000000; accepted: 1 to 131072"},
+      {"config_sentence_transformers.json", R"({"model_type": "ColBERT", "query_length": 1000000000})",
+       "query_length is 1000000000; accepted: up to 131072"},
       {"config.json", R"({"lora_adaptations": []})", "a list of names"},
       {"config.json", R"({"lora_adaptations": "separation"})", "a list of names"},
       {"config.json", R"({"lora_adaptations": ["a", "a"]})", "a list of different names"},
@@ -339,8 +361,9 @@ TEST(SentenceModel, RefusesWhatItCannotDoWithTheFilesName) {
     if (!config.empty()) files.emplace_back("2_Dense/config.json", config);
     EXPECT_THAT(error_of(Folder(files)).message(), HasSubstr(words)) << config;
   }
-  for (const char* config : {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
-                             R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
+  for (const char* config :
+       {R"({"pooling_mode": "median"})", R"({"pooling_mode": 3})", R"({"pooling_mode": [null]})",
+        R"({"pooling_mode": []})", R"({"pooling_mode_cls_token": 1})", R"({"include_prompt": "no"})"}) {
     const Error error = error_of(Folder(Files{{"modules.json", modules}, {"1_Pooling/config.json", config}}));
     EXPECT_EQ(error.code(), ErrorCode::invalid_model) << config;
     EXPECT_THAT(error.message(), HasSubstr("1_Pooling/config.json: ")) << config;

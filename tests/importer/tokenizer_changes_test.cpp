@@ -83,6 +83,12 @@ TEST(TokenizerChanges, AreRefusedWithTheirPlace) {
        "added_tokens_decoder.7 is"},
       {{{"tokenizer_config.json", R"({"added_tokens_decoder": []})"}}, "added_tokens_decoder is []"},
       {{{"added_tokens.json", R"({"x": -1})"}}, "x is -1; accepted: the id of a token"},
+      {{{"tokenizer_config.json", R"({"pad_token": 5})"}},
+       "pad_token is 5; accepted: a token, or an object with its content"},
+      {{{"tokenizer_config.json", R"({"additional_special_tokens": "<a>"})"}},
+       "additional_special_tokens is \"<a>\"; accepted: a list of tokens"},
+      {{{"tokenizer_config.json", R"({"extra_special_tokens": {"image": 3}})"}}, "extra_special_tokens is 3"},
+      {{{"special_tokens_map.json", R"({"cls_token": {"special": true}})"}}, "cls_token is {\"special\":true}"},
   };
 
   for (const auto& [files, words] : cases) {

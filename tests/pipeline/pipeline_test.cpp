@@ -234,6 +234,25 @@ TEST_F(PipelineOf, PutsThePromptOfACrossEncoderBeforeTheFirstText) {
   EXPECT_THROW(open("rank-mpnet"), Error);
 }
 
+TEST_F(PipelineOf, RefusesATokenThatTheModelHasNoEmbeddingFor) {
+  for (const char* name : {"classify-bert", "rank-mpnet", "answers-distilbert"}) {
+    (void)test::import_task_folder(temporary_, name);
+    temporary_.write(std::string(name) + "-onnx/tokenizer_config.json",
+                     R"({"added_tokens_decoder": {"1500": {"content": "[QUERY]", "special": true}}})");
+    open(name);
+    NamedValues given;
+    for (const SignatureEntry& entry : pipeline_->text_inputs()) {
+      if (entry.required) given.emplace_back(entry.name, strings({"a fox [QUERY] ran"}));
+    }
+    EXPECT_EQ(message_of(given),
+              "the text has the token 1500 '[QUERY]'; accepted: 0 to 1499, the tokens that the model has embeddings "
+              "for")
+        << name;
+  }
+  open("classify-bert");
+  EXPECT_THAT(message_of({{"text", strings({"a fox", "[QUERY]"})}}), HasSubstr("text 1: the text has the token 1500"));
+}
+
 TEST_F(PipelineOf, FillsUpToAFixedLength) {
   open("classify-bert");
   TextSettings settings = pipeline_->settings();

@@ -82,6 +82,15 @@ TEST_F(TextSettingsOf, SayTheTask) {
   }
 }
 
+TEST_F(TextSettingsOf, RefuseAnActivationOfTheWrongType) {
+  const std::string ranker = R"({"architectures": ["BertForSequenceClassification"], "num_labels": 1, )";
+  EXPECT_THAT(failure(ranker + R"("sentence_transformers": {"activation_fn": 5}})"),
+              HasSubstr("sentence_transformers.activation_fn is 5; accepted: a text"));
+  EXPECT_THAT(failure(ranker + R"("sentence_transformers": "Sigmoid"})"),
+              HasSubstr("sentence_transformers is \"Sigmoid\"; accepted: an object"));
+  EXPECT_EQ(read(ranker + R"("sentence_transformers": {"activation_fn": null}})").ranking, PairActivation::sigmoid);
+}
+
 TEST_F(TextSettingsOf, TakeLabelsInTheirOrder) {
   EXPECT_THAT(read(R"({"id2label": {"1": "b", "0": "a", "2": "c"}})").labels, ElementsAre("a", "b", "c"));
   EXPECT_THAT(failure(R"({"id2label": {"0": "a", "2": "b"}})"), HasSubstr("id2label.2 is \"b\""));
