@@ -12,6 +12,7 @@
 
 #include "base/eventually.h"
 #include "base/plain_signals.h"
+#include "base/sanitizers.h"
 #include "cli/serving.h"
 
 namespace gpux::test {
@@ -25,17 +26,7 @@ using testing::StartsWith;
 
 const bool has_plain_signals = (leave_signals_to_programs(), true);
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool limits_memory = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool limits_memory = false;
-#else
-constexpr bool limits_memory = true;
-#endif
-#else
-constexpr bool limits_memory = true;
-#endif
+constexpr bool limits_memory = !has_address_sanitizer;
 
 const std::vector<std::string>& hostile_model() {
   static const std::vector<std::string> words{model("attempt.onnx"), "--custom-ops", GPUX_HOSTILE_OPERATORS,

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "base/sanitizers.h"
 #include "cli/chat_model.h"
 
 namespace gpux::test {
@@ -651,9 +652,7 @@ TEST_F(ServeChat, GivesAllTextsOfARequestForMany) {
 
 // The address space is full while texts become long: theirs end, and the server goes on.
 TEST(ServeTexts, EndWhereKeysAndValuesCannotGrow) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers reserve addresses of their own";
-#endif
+  if (has_sanitizer) GTEST_SKIP() << "sanitizers reserve addresses of their own";
   const Program gpux;
   store_chat_model(gpux, "chatty", plain_template);
   const Serving server(gpux, {"chatty", "--no-grpc"});
@@ -694,9 +693,7 @@ int arenas_of(pid_t process) {
 
 // As `ulimit -v` and systemd's LimitAS set it: threads that each reserve addresses would leave none.
 TEST(ServeTexts, LiveWithFewAddressesFromTheStart) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers reserve addresses of their own";
-#endif
+  if (has_sanitizer) GTEST_SKIP() << "sanitizers reserve addresses of their own";
   const Program gpux;
   store_chat_model(gpux, "chatty", plain_template);
   rlimit before{};

@@ -26,6 +26,7 @@
 #include "base/eventually.h"
 #include "base/own_program.h"
 #include "base/plain_signals.h"
+#include "base/sanitizers.h"
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "runtime/isolation/load_message.h"
@@ -798,6 +799,7 @@ TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
 
 // The same before its first run, for which it has to start a thread.
 TEST_F(Worker, GoesOnAfterARunWithoutAThread) {
+  if (has_sanitizer) GTEST_SKIP() << "sanitizers reserve addresses of their own";
   const Runtime there(test_model("add"), in_worker());
   rlimit before{};
   const pid_t worker = there.worker()->process_id;

@@ -539,11 +539,9 @@ TEST(ModelRepository, WaitsLongerAfterEachFailure) {
 
 // Only requests for inference count: who polls readiness or metadata must not keep a model in memory.
 TEST(ModelRepository, EvictsByInferenceAlone) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "ThreadSanitizer keeps several bytes for each of the process: it grows by more than the models";
-#endif
-#endif
+  if (has_thread_sanitizer) {
+    GTEST_SKIP() << "ThreadSanitizer keeps several bytes for each of the process: it grows by more than the models";
+  }
   // Two of these fit, a third one does not: the size of a model is that of its file, or what the process grew by.
   static constexpr std::size_t growth = std::size_t{64} << 20;
   std::vector<std::vector<char>> grown;
