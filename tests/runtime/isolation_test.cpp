@@ -799,7 +799,7 @@ TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
 
 // The same before its first run, for which it has to start a thread.
 TEST_F(Worker, GoesOnAfterARunWithoutAThread) {
-  if (has_sanitizer) GTEST_SKIP() << "sanitizers reserve addresses of their own";
+  if (test::has_sanitizer) GTEST_SKIP() << "sanitizers reserve addresses of their own";
   const Runtime there(test_model("add"), in_worker());
   rlimit before{};
   const pid_t worker = there.worker()->process_id;

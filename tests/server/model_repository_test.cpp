@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sanitizers.h"
 #include "server/models/model_entry.h"
 #include "server/models/version_order.h"
 #include "server/probe.h"
@@ -539,7 +540,7 @@ TEST(ModelRepository, WaitsLongerAfterEachFailure) {
 
 // Only requests for inference count: who polls readiness or metadata must not keep a model in memory.
 TEST(ModelRepository, EvictsByInferenceAlone) {
-  if (has_thread_sanitizer) {
+  if (test::has_thread_sanitizer) {
     GTEST_SKIP() << "ThreadSanitizer keeps several bytes for each of the process: it grows by more than the models";
   }
   // Two of these fit, a third one does not: the size of a model is that of its file, or what the process grew by.
