@@ -102,14 +102,18 @@ MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed)
   Sizes all = sizes;
   std::ranges::copy(declared_sizes(model), std::back_inserter(all));
   std::optional<Tensor> image;
-  if (model.image_input) image = input_of_image(model.image_input->recipe, seed);
-  if (image) std::ranges::copy(sizes_of_image(signature, model.image_input->name, *image), std::back_inserter(all));
+  std::string image_input;
+  if (model.image_input) {
+    image_input = model.image_input->name;
+    image = input_of_image(model.image_input->recipe, seed);
+  }
+  if (image) std::ranges::copy(sizes_of_image(signature, image_input, *image), std::back_inserter(all));
   MadeInputs made{.values = synthetic_inputs(signature, all, seed), .assumed = assumed_sizes(signature, all)};
   if (!image) return made;
   for (auto& [name, value] : made.values) {
     const Tensor* const tensor = value.tensor();
     const bool is_image = tensor != nullptr && tensor->shape() == image->shape();
-    if (name == model.image_input->name && (sizes.empty() || is_image)) value = *image;
+    if (name == image_input && (sizes.empty() || is_image)) value = *image;
   }
   return made;
 }
