@@ -94,30 +94,28 @@ def unpack(name, about, home):
 def finish(name, target, home):
     """What is easier to make here than to send."""
     if name == "minilm":
-        (target / "model.safetensors").write_bytes(single((target / "model.half.safetensors").read_bytes()))
+        (target / "model.safetensors").write_bytes(single((target / "model.rounded").read_bytes()))
     if name == "cuda-python":
         for library in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so"):
             os.symlink(home / "cuda" / library, target / "onnxruntime/capi" / library)
 
 
 def single(data):
-    """The tensors of a safetensors file of float16 as float32."""
+    """A safetensors file of float32, from what parts.rounded() made."""
     import numpy
 
     size = struct.unpack_from("<Q", data)[0]
-    header = json.loads(data[8 : 8 + size])
-    changed, blobs, end = {}, [], 0
-    for tensor, about in header.items():
-        begin, stop = (8 + size + offset for offset in about["data_offsets"])
-        blob = data[begin:stop]
-        if about["dtype"] == "F16":
-            blob = numpy.frombuffer(blob, "<f2").astype("<f4").tobytes()
-        changed[tensor] = {**about, "dtype": {"F16": "F32"}.get(about["dtype"], about["dtype"]), "data_offsets": [end, end + len(blob)]}
-        blobs.append(blob)
-        end += len(blob)
-    text = json.dumps(changed).encode()
+    shapes = json.loads(data[8 : 8 + size])
+    planes = numpy.frombuffer(data, numpy.uint8, offset=8 + size)
+    half = planes.size // 2
+    bits = planes[:half].astype(numpy.uint32) << 24 | planes[half:].astype(numpy.uint32) << 16
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * int(numpy.prod(shape))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + b"".join(blobs)
+    return struct.pack("<Q", len(text)) + text + bits.astype("<u4").tobytes()
 
 
 def unpack_all(manifest, home):

@@ -164,32 +164,32 @@ def stage_tensorrt_rtx(place, folder):
     return left_out
 
 
-def half(data):
-    """The tensors of a safetensors file of float32, rounded to float16: half the bytes. Unpacking makes float32 of them again."""
+def rounded(data):
+    """The tensors of a safetensors file of float32, rounded to bfloat16: half the bytes. The upper bytes of all elements come first,
+    because they repeat and the lower ones do not. Unpacking makes float32 of them again."""
     import numpy
 
     size = struct.unpack_from("<Q", data)[0]
     header = json.loads(data[8 : 8 + size])
-    changed, blobs, end = {}, [], 0
+    uppers, lowers, kept = [], [], {}
     for name, about in header.items():
-        if name == "__metadata__":
+        if name == "__metadata__" or about["dtype"] != "F32":
             continue
         begin, stop = (8 + size + offset for offset in about["data_offsets"])
-        blob = data[begin:stop]
-        if about["dtype"] == "F32":
-            blob = numpy.frombuffer(blob, "<f4").astype("<f2").tobytes()
-        changed[name] = {**about, "dtype": {"F32": "F16"}.get(about["dtype"], about["dtype"]), "data_offsets": [end, end + len(blob)]}
-        blobs.append(blob)
-        end += len(blob)
-    text = json.dumps(changed).encode()
-    return struct.pack("<Q", len(text)) + text + b"".join(blobs)
+        bits = numpy.frombuffer(data[begin:stop], "<u4").astype(numpy.uint64)
+        bits = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
+        uppers.append((bits >> 8).astype(numpy.uint8).tobytes())
+        lowers.append((bits & 0xFF).astype(numpy.uint8).tobytes())
+        kept[name] = about["shape"]
+    text = json.dumps(kept).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(uppers) + b"".join(lowers)
 
 
 def stage_minilm(place, folder):
     source = place.deps / "all-MiniLM-L6-v2"
     shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("model.safetensors", "data_config.json", "README.md"))
-    (folder / "model.half.safetensors").write_bytes(half((source / "model.safetensors").read_bytes()))
-    return ["the lower half of each weight's mantissa: the weights are those of all-MiniLM-L6-v2, rounded to float16"]
+    (folder / "model.rounded").write_bytes(rounded((source / "model.safetensors").read_bytes()))
+    return ["the lower bits of each weight: they are those of all-MiniLM-L6-v2, rounded to bfloat16; tensors that are not float32"]
 
 
 def stage_cases(place, folder):

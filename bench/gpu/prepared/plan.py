@@ -11,6 +11,7 @@ OVERHEAD = 4  # seconds of each call beside its command
 WORK = 150  # seconds of steps in a call, so that one that hangs costs no more
 COMMAND_LIMIT = 600  # seconds, and the characters below
 CHARACTERS = 2000
+GOAL = 720  # seconds of all calls; what does not fit is left for the time that remains
 ALL = 900  # seconds of the machine in all
 
 
@@ -109,5 +110,10 @@ def carried_of(call, folder):
     return [f"{folder}/call-{call.number}"] if call.pieces else []
 
 
-def total(calls):
-    return START + sum(call.expected for call in calls)
+def ends(calls):
+    """Seconds of the machine when each call has ended."""
+    found, seconds = [], START
+    for call in calls:
+        seconds += call.expected
+        found.append(seconds)
+    return found
