@@ -80,7 +80,7 @@ def unpack(name, about, home):
     target.mkdir(parents=True)
     joined = Joined(piece_files(name, about, home))
     with tarfile.open(fileobj=io.BufferedReader(joined, 1 << 20), mode="r|xz") as archive:
-        archive.extractall(target, filter="tar")
+        archive.extractall(target, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
     while joined.read(1 << 20):
         pass
     if joined.digest.hexdigest() != about["sha256"]:

@@ -1,7 +1,7 @@
 """The processors without an accelerator: what more threads and more workers bring, as a share of linear, beside plain ONNX Runtime."""
 
+import json
 import os
-import statistics
 import subprocess
 import sys
 
@@ -71,7 +71,7 @@ def say_rates(say, what, count, row, first):
 
 def decoder(here, say):
     """SmolLM2-135M with random weights: prompt and answer, of 1 and 8 users."""
-    model = here.imported("smollm2", outputs.written_decoder(here))
+    model = here.imported("smollm2-135m", outputs.written_decoder(here))
     first = {}
     for count in counts_here():
         row = {}
@@ -85,8 +85,6 @@ def decoder(here, say):
 
 
 def generated_rate(output):
-    import json
-
     found = json.loads(output)
     return (found[0] if isinstance(found, list) else found)["generate_tokens_per_second"]
 
@@ -96,7 +94,3 @@ def server(here, say):
     counts = counts_here()
     for name in ("encoder", "cpu"):
         served.requests(here, say, name, seconds=2, steps=[(f"{count} workers", ["--workers", str(count), "--threads", "1"]) for count in counts])
-
-
-def median(values):
-    return statistics.median(values) if values else None

@@ -4,47 +4,49 @@ import glob
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
-from prepared import installed, outputs
+from prepared import installed, outputs, speed
 
 USERS = (1, 16, 64)
 PROMPT, ANSWER = 64, 48
 
+# Answers a line of a number of users with the seconds that a token of all takes.
 TRANSFORMERS = """
 import sys, time, torch, transformers
-folder, users, prompt, answer = sys.argv[1], *map(int, sys.argv[2:])
-model = transformers.AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.bfloat16).cuda().eval()
-ids = torch.randint(1000, 2000, (users, prompt), device="cuda")
-def run(count):
+folder, prompt, answer = sys.argv[1], *map(int, sys.argv[2:])
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).cuda().eval()
+def run(users, count):
+    ids = torch.randint(1000, 2000, (users, prompt), device="cuda")
     torch.cuda.synchronize(); begin = time.monotonic()
     model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0)
     torch.cuda.synchronize(); return time.monotonic() - begin
-run(4); short, long = run(1), run(answer)
-print(users * (answer - 1) / (long - short))
+print("ready", flush=True)
+for line in sys.stdin:
+    users = int(line)
+    run(users, 2); short, long = run(users, 2), run(users, answer)
+    print((long - short) / (answer - 2), flush=True)
 """
-
-
-def peer_rate(folder, users):
-    done = subprocess.run([sys.executable, "-c", TRANSFORMERS, str(folder), str(users), str(PROMPT), str(ANSWER)], capture_output=True, text=True, check=False, timeout=70)
-    if done.returncode:
-        return (done.stderr.strip().splitlines() or ["it ended"])[-1][:200]
-    return round(float(done.stdout.split()[-1]), 1)
 
 
 def rates(here, say, name, shape="SmolLM2-135M"):
     provider = here.require(name)
     folder = outputs.written_decoder(here, shape)
     model = here.imported(shape.lower().replace(".", "-"), folder)
+    peer, why = None, ""
+    try:
+        peer = speed.Peer(TRANSFORMERS, folder, PROMPT, ANSWER)
+    except installed.Unavailable as error:
+        why = str(error)
     for users in USERS:
         answer = here.gpux("bench", model, "--prompt-tokens", PROMPT, "--generate-tokens", ANSWER, "--users", users, "--runs", "1", "--warmup", "1", "--json",
                            provider=provider, seconds=70)
         found = json.loads(answer.output) if answer.code == 0 else {}
         found = found[0] if isinstance(found, list) else found
         say(model=shape, provider=name, users=users, **{"tokens/s": found.get("generate_tokens_per_second", answer.last_error), "prompt tokens/s": found.get("prompt_tokens_per_second", ""),
-            "first token ms": found.get("first_token_ms", ""), "transformers tokens/s": peer_rate(folder, users)},
+            "first token ms": found.get("first_token_ms", ""), "transformers tokens/s": round(users / peer.ask(str(users)), 1) if peer else why},
             notes=found.get("verdict", {}).get("notes", [installed.verdict_of(answer)]))
+    if peer:
+        peer.close()
 
 
 def copies_in(events):

@@ -1,6 +1,7 @@
 """Whether a provider computes what the CPU computes: the ONNX project's node cases, and whole models."""
 
 import json
+import subprocess
 import sys
 
 from prepared import random_models
@@ -87,8 +88,6 @@ def written_resnet50(here):
 
 def written_decoder(here, model="SmolLM2-135M", layers=0):
     """A Hugging Face folder with random weights, by the bench's own writer."""
-    import subprocess
-
     folder = here.work / f"decoders-{layers}"
     if not (folder / model / "model.safetensors").exists():
         command = [sys.executable, str(here.root / "bench/generation/make_models"), *(["--layers", str(layers)] if layers else []), str(folder), model]

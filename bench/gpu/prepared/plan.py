@@ -8,7 +8,7 @@ MARGIN = 2 * MEBIBYTE  # names, archives' headers, files that were added since
 RATE = 20e6  # bytes per second, each way
 START = 40  # seconds until the machine is there
 OVERHEAD = 4  # seconds of each call beside its command
-WORK = 150  # seconds of steps in a call, so that one that hangs costs no more
+WORK = 170  # seconds of steps in a call, so that one that hangs costs no more
 COMMAND_LIMIT = 600  # seconds, and the characters below
 CHARACTERS = 2000
 GOAL = 720  # seconds of all calls; what does not fit is left for the time that remains
@@ -66,20 +66,25 @@ def complete_after(calls, parts):
 
 def assign(steps, whole, work=WORK):
     """The steps of each call, in order of worth: as soon as their parts are there, as long as a call has time. Calls without
-    pieces follow for what is left."""
-    waiting, calls, number = list(steps), [], 0
-    while number < len(whole) or waiting:
-        there = whole[min(number, len(whole) - 1)]
+    pieces follow for what is left, the steps for spare time last."""
+    calls = fill([step for step in steps if not step.spare], whole, work)
+    return calls + fill([step for step in steps if step.spare], whole[-1:], work, least=0)
+
+
+def fill(steps, whole, work, least=None):
+    """At least so many calls: as many as there are in `whole`, unless `least` says otherwise."""
+    waiting, calls, least = list(steps), [], len(whole) if least is None else least
+    while len(calls) < least or waiting:
+        there = whole[min(len(calls), len(whole) - 1)]
         taken, seconds = [], 0
         for step in waiting:
             if set(step.needs) <= there and (not taken or seconds + step.expected <= work):
                 taken.append(step)
                 seconds += step.expected
-        if number >= len(whole) and not taken:
+        if len(calls) >= len(whole) and not taken:
             raise ValueError(f"no call brings what {waiting[0].name} needs: {', '.join(waiting[0].needs)}")
         waiting = [step for step in waiting if step not in taken]
         calls.append(taken)
-        number += 1
     return calls
 
 

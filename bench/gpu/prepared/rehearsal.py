@@ -51,7 +51,7 @@ def rehearse(root, kit, calls, tree, options, say):
     system.mkdir()
     subprocess.run(["tar", "-C", system, "-xf", base_system(options.suite)], check=True)
     copy_tree(root, system / "work")
-    variables = [f"GPU_KIT_HOME=/var/tmp/gpux-kit"]
+    variables = ["GPU_KIT_HOME=/var/tmp/gpux-kit"]
     if options.software:
         shutil.copytree(root / ".deps/vulkan", system / "opt/vulkan", symlinks=True)
         variables += SOFTWARE

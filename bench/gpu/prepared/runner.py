@@ -25,6 +25,7 @@ class Step:
     expected: float  # seconds
     budget: float  # seconds after which it is ended
     find: object  # a function of (installed, say), which says each row as soon as it has it
+    spare: bool = False  # whether it is for the time that is left when all others have run
 
 
 class State:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import re
 import select
 import statistics
@@ -11,9 +12,10 @@ import time
 
 from prepared import installed, outputs, random_models, served
 
-LENGTHS = (8, 16, 32, 64, 128)  # tokens, the two special ones among them
+LENGTHS = (32, 128, 8)  # tokens, the two special ones among them; the most usual one first
 TOKENS_OF_A_ROUND = 1_000_000
 ROUNDS = 2
+SECONDS_OF_A_RUN = 3
 
 # Answers a line "FILE BATCH" with the seconds that the texts of the file took.
 SENTENCE_TRANSFORMERS = """
@@ -95,13 +97,13 @@ def words_of(here):
     return sorted(word for word in vocabulary if re.fullmatch("[a-z]{3,8}", word))
 
 
-def texts_of(here, tokens, count):
-    import random
-
-    file = here.work / f"texts-{tokens}-{count}.txt"
+def texts_of(here, tokens, count, repeated=1):
+    """A file of so many texts of so many tokens; a longer one has them several times."""
+    file = here.work / f"texts-{tokens}-{count}-{repeated}.txt"
     if not file.exists():
         source, words = random.Random(tokens), words_of(here)
-        file.write_text("\n".join(" ".join(source.choices(words, k=tokens - 2)) for _ in range(count)) + "\n")
+        lines = "\n".join(" ".join(source.choices(words, k=tokens - 2)) for _ in range(count)) + "\n"
+        file.write_text(lines * repeated)
     return file
 
 
@@ -113,45 +115,64 @@ def embed_seconds(here, provider, model, file, flags):
     answer = here.gpux("embed", "-m", model, f"@{file}", "-o", here.work / "vectors.npy", *flags, provider=provider, seconds=90)
     if answer.code:
         raise installed.Unavailable(answer.last_error)
-    return answer.seconds, installed.verdict_of(answer)
+    line = installed.verdict_of(answer)
+    if f"ran on {provider.id}" not in line.partition(";")[0]:
+        raise installed.Unavailable(line)
+    return answer.seconds, line
 
 
-def embed_rate(here, provider, model, tokens, count, flags):
-    """Tokens per second without the start, which is a run of few texts; the start beside it."""
-    few = texts_in(tokens, 512)
-    start, line = embed_seconds(here, provider, model, texts_of(here, tokens, few), flags)
-    whole, line = embed_seconds(here, provider, model, texts_of(here, tokens, count), flags)
-    return {"rate": (count - few) * tokens / max(whole - start, 1e-9), "start": start, "said": line}
+def repetitions(rate, tokens_of_a_file, seconds=SECONDS_OF_A_RUN):
+    """How often the file is repeated, so that the run is long beside its start."""
+    return max(1, min(10, round(rate * seconds / tokens_of_a_file)))
 
 
-def texts(here, say, name, tokens_of_a_round=TOKENS_OF_A_ROUND, peers=True):
+class Embedding:
+    """`gpux embed` in one precision, on texts of one length: the rate without the start, which is a run of few texts."""
+
+    def __init__(self, here, provider, model, tokens, count, precision):
+        self.here, self.provider, self.model, self.tokens, self.count = here, provider, model, tokens, count
+        self.flags = ["--precision", precision, "--batching", "throughput"]
+        self.few = texts_in(tokens, 512)
+        self.start, self.said = embed_seconds(here, provider, model, texts_of(here, tokens, self.few), self.flags)
+        self.repeated = 1
+        self.repeated = repetitions(self.rate(), count * tokens)
+
+    def rate(self):
+        file = texts_of(self.here, self.tokens, self.count, self.repeated)
+        seconds, self.said = embed_seconds(self.here, self.provider, self.model, file, self.flags)
+        return (self.count * self.repeated - self.few) * self.tokens / max(seconds - self.start, 1e-9)
+
+
+def texts(here, say, name, tokens_of_a_round=TOKENS_OF_A_ROUND):
     """MiniLM: gpux in fp32 and fp16, and sentence-transformers in fp16, by turns; a ratio is the median of the rounds' ratios."""
     provider, model = here.require(name), here.minilm()
     device = "cuda" if name in ("cuda", "cuda-plugin", "tensorrt-rtx") else "cpu"
     peer = None
-    if peers:
-        try:
-            peer = Peer(SENTENCE_TRANSFORMERS, here.home / "minilm", device, "fp16" if device == "cuda" else "fp32")
-        except installed.Unavailable as error:
-            say(model="MiniLM", peer="sentence-transformers", not_run=str(error))
+    try:
+        peer = Peer(SENTENCE_TRANSFORMERS, here.home / "minilm", device, "fp16" if device == "cuda" else "fp32")
+    except installed.Unavailable as error:
+        say(model="MiniLM", peer="sentence-transformers", not_run=str(error))
     for tokens in LENGTHS:
         count = texts_in(tokens, tokens_of_a_round)
-        found = {"fp32": [], "fp16": [], "sentence-transformers": []}
-        start, said = 0, ""
-        for _ in range(ROUNDS):
-            for precision in ("fp32", "fp16"):
-                try:
-                    one = embed_rate(here, provider, model, tokens, count, ["--precision", precision, "--batching", "throughput"])
-                    found[precision].append(one["rate"])
-                    start, said = one["start"], one["said"]
-                except installed.Unavailable as error:
-                    said = str(error)
-            if peer:
-                found["sentence-transformers"].append(count * tokens / peer.ask(f"{texts_of(here, tokens, count)} 128"))
-        say(model="MiniLM", tokens=tokens, texts=count, **{f"{key} tokens/s": round(statistics.median(rates)) if rates else "not run" for key, rates in found.items()},
-            ratio=ratio(found["fp16"], found["sentence-transformers"]), start_seconds=round(start, 2), said=said)
+        rates, peer_rates, others = [], [], {"fp32": "not run", "start": "", "said": ""}
+        try:
+            embedding = Embedding(here, provider, model, tokens, count, "fp16")
+            for _ in range(ROUNDS):
+                rates.append(embedding.rate())
+                if peer:
+                    peer_rates.append(count * tokens / peer.ask(f"{texts_of(here, tokens, count)} 128"))
+            others |= {"start": round(embedding.start, 2), "said": embedding.said}
+            others["fp32"] = round(Embedding(here, provider, model, tokens, count, "fp32").rate())
+        except installed.Unavailable as error:
+            others["said"] = str(error)
+        say(model="MiniLM", tokens=tokens, **{"fp16 tokens/s": middle(rates), "sentence-transformers tokens/s": middle(peer_rates),
+            "ratio": ratio(rates, peer_rates), "fp32 tokens/s": others["fp32"], "start s": others["start"]}, said=others["said"])
     if peer:
         peer.close()
+
+
+def middle(rates):
+    return round(statistics.median(rates)) if rates else "not run"
 
 
 def ratio(mine, others):

@@ -39,12 +39,12 @@ def machine(here, say):
     doctor = here.gpux("doctor", "--json")
     with contextlib.suppress(ValueError):
         found = json.loads(doctor.output)
-        accelerators = [device.get("name", str(device)) for device in found["machine"]["accelerators"]]
-        say(fact="gpux doctor: accelerators", found=accelerators or "no device")
+        accelerators = found["machine"].get("accelerators") or []
+        say(fact="gpux doctor: accelerators", found=[json.dumps(device) for device in accelerators] or "no device")
         for check in found["checks"]:
             if check["state"] not in ("absent",):
                 say(fact=f"gpux doctor: {check['name']}", found=f"{check['state']}: {check['found']}{'; next: ' + check['next'] if check['next'] else ''}")
-        say(fact="gpux doctor: as many GPUs as nvidia-smi", found=same_count(smi, found["machine"]["accelerators"]))
+        say(fact="gpux doctor: as many GPUs as nvidia-smi", found=same_count(smi, accelerators))
     if doctor.code:
         say(fact="gpux doctor: exit code", found=f"{doctor.code}: {doctor.last_error}")
     for variable in ("VK_DRIVER_FILES", "VIRTUAL_ENV"):
@@ -93,6 +93,11 @@ def strict(here, say, names):
                 said=installed.verdict_of(answer))
 
 
+def reported(file):
+    """The verdict in a file of --report."""
+    return json.loads(file.read_text()).get("verdict", {}) if file.exists() else {}
+
+
 def counted(events):
     """Nodes by provider in a profile of ONNX Runtime."""
     nodes = {}
@@ -109,7 +114,7 @@ def placement(here, say, name):
     for file in glob.glob(f"{profile}*"):
         os.unlink(file)
     answer = here.gpux("run", digits, "-i", f"@{digits}/digit-7.npy", "--profile", profile, "--report", report, "--isolation", "thread", provider=provider)
-    verdict = json.loads(report.read_text()) if report.exists() else {}
+    verdict = reported(report)
     files = sorted(glob.glob(f"{profile}*"))
     profiled = counted(json.loads(pathlib.Path(files[0]).read_text())) if files else {}
     for row in verdict.get("tried", []):
@@ -136,7 +141,7 @@ def precision(here, say, name):
             continue
         with numpy.load(output) as found:
             error = float(numpy.abs(found[found.files[0]] - exact).max() / numpy.abs(exact).max())
-        said = json.loads(report.read_text()).get("precision", "")
+        said = reported(report).get("precision", "")
         say(asked=asked or "default", said=said, error=error, so="yes" if agrees(said, error) else "NO")
 
 
