@@ -113,14 +113,15 @@ def placement(here, say, name):
     digits, profile, report = here.home / "gpux/digits", here.work / f"profile-{name}.json", here.work / f"report-{name}.json"
     for file in glob.glob(f"{profile}*"):
         os.unlink(file)
-    answer = here.gpux("run", digits, "-i", f"@{digits}/digit-7.npy", "--profile", profile, "--report", report, "--isolation", "thread", provider=provider)
+    answer = here.gpux("run", digits, "-i", f"@{digits}/digit-7.npy", "--profile", profile, "--report", report, "--isolation", "thread",
+                       "--optimization-level", "extended", provider=provider)  # the CPU's change of layout comes after nodes are given away
     verdict = reported(report)
     files = sorted(glob.glob(f"{profile}*"))
     profiled = counted(json.loads(pathlib.Path(files[0]).read_text())) if files else {}
     for row in verdict.get("tried", []):
         if row["outcome"] in ("active", "no_nodes", "not_needed"):
             ran = profiled.get(row["ort_name"], 0)
-            say(provider=row["provider"], gpux_says=row["nodes"], profile_says=ran, equal="yes" if ran == row["nodes"] else "NO: fused nodes count differently, or one is wrong")
+            say(provider=row["provider"], gpux_says=row["nodes"], profile_says=ran, equal="yes" if ran == row["nodes"] else "NO")
     say(provider=name, line=installed.verdict_of(answer), precision=verdict.get("precision", ""), notes=verdict.get("notes", []))
 
 
