@@ -2,7 +2,6 @@
 
 import hashlib
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 
-from prepared import arrival, cuda_code, page, plan, runner  # noqa: E402
+from prepared import arrival, cuda_code, page, plan, runner
 
 
 def entry(kind, architecture, code):

@@ -10,6 +10,8 @@ import sys
 import time
 
 NVIDIA_VULKAN = "/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json"
+# Folders of libraries that are used where the system lacks this one.
+FALLBACKS = {"fallback": "libstdc++.so.6", "vulkan": "libvulkan.so.1", "graphics": "libGLX.so.0"}
 SYSTEM_VULKAN = ("/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d")
 
 
@@ -56,9 +58,10 @@ class Installed:
         self.work.mkdir(parents=True, exist_ok=True)
 
     def environment(self, provider=None):
-        libraries = [self.home / "gpux/lib/bundled", self.home / "gpux/lib/vulkan"]
-        if not has_library("libstdc++.so.6"):
-            libraries.append(self.home / "gpux/lib/fallback")
+        libraries = [self.home / "gpux/lib/bundled"]
+        for folder, library in FALLBACKS.items():
+            if not has_library(library):
+                libraries.append(self.home / "gpux/lib" / folder)
         found = {**os.environ, "GPUX_HOME": str(self.home / "store"), "LD_LIBRARY_PATH": joined(*libraries, os.environ.get("LD_LIBRARY_PATH"))}
         if sys.prefix != sys.base_prefix:
             found["VIRTUAL_ENV"] = sys.prefix
@@ -110,9 +113,7 @@ class Installed:
 
     def listed(self, provider):
         """What `gpux providers` says of it."""
-        libraries = [word for word in provider.flags[2:]]
-        answer = self.gpux("providers", "--json", *libraries, environment=provider.environment if "GPUX_ONNXRUNTIME" in provider.environment else
-                           {key: self.environment(provider)[key] for key in provider.environment})
+        answer = self.gpux("providers", "--json", *provider.flags[2:], environment=self.environment(provider))
         if answer.code != 0:
             raise RuntimeError(f"gpux providers: exit {answer.code}: {answer.last_error}")
         rows = {row["id"]: row for row in json.loads(answer.output)["providers"]}

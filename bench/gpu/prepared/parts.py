@@ -18,6 +18,7 @@ ARCHITECTURE = 90  # H100 and H200
 # The C library is the other machine's. The C++ library travels too, and is used where that machine has none.
 SYSTEMS = re.compile(r"(linux-vdso|ld-linux|libc|libm|libdl|libpthread|librt|libresolv)[-.]")
 FALLBACKS = re.compile(r"(libstdc\+\+|libgcc_s)[-.]")
+GRAPHICS = ("libEGL.so.1", "libGL.so.1", "libGLX.so.0", "libGLdispatch.so.0", "libOpenGL.so.0", "libGLESv2.so.2", "libX11.so.6", "libXext.so.6")
 # The packages that `gpux providers install` takes, without the libraries of CUDA: the Python environment there has those.
 WHEELS = {"cuda": "onnxruntime-gpu", "webgpu": "onnxruntime-ep-webgpu", "tensorrt-rtx": "onnxruntime-ep-nv-tensorrt-rtx-cu13"}
 PYTHON_THERE = "3.12"
@@ -28,6 +29,7 @@ class Part:
     name: str
     content: str  # for people
     stage: object  # a function of (place, folder) that fills the folder, and returns what was left out
+    sources: object = lambda place: ()  # files whose change makes the part old
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +67,13 @@ def libraries_of(listing):
     return {name: path for name, path in found if not SYSTEMS.match(name)}
 
 
-def is_program(file):
-    with open(file, "rb") as stream:
-        return stream.read(4) == b"\x7fELF"
-
-
 def programs(place):
     """gpux and the benches' programs that are built."""
     return [file for file in sorted((place.built / "bin").glob("*")) if file.name == "gpux" or file.name.startswith("bench_")]
+
+
+def own_libraries(place):
+    return [*sorted((place.built / "lib/gpux/providers").glob("*.so")), place.built / "lib/libgpux_example_provider.so"]
 
 
 def stage_gpux(place, folder):
@@ -80,8 +81,7 @@ def stage_gpux(place, folder):
     for program in programs(place):
         copy_stripped(program, folder / "bin" / program.name)
         libraries |= libraries_of(run("ldd", program))
-    own = [*(place.built / "lib/gpux/providers").glob("*.so"), place.built / "lib/libgpux_example_provider.so"]
-    for library in own:
+    for library in own_libraries(place):
         copy_stripped(library, folder / "lib/gpux/providers" / library.name if "example" not in library.name else folder / "lib" / library.name)
         libraries |= libraries_of(run("ldd", library))
     for name, path in libraries.items():
@@ -92,7 +92,19 @@ def stage_gpux(place, folder):
     (folder / "lib/vulkan").mkdir()
     shutil.copy(place.deps / "vulkan/libvulkan.so.1", folder / "lib/vulkan/libvulkan.so.1")
     shutil.copytree(place.root / "examples/digits", folder / "digits")
-    return []
+    return stage_graphics(folder / "lib/graphics")
+
+
+def stage_graphics(folder):
+    """What NVIDIA's Vulkan driver loads and a machine without a display may lack."""
+    known = dict(re.findall(r"^\s*(\S+) \(.*x86-64.*\) => (\S+)", run("ldconfig", "-p"), re.MULTILINE))
+    missing = [name for name in GRAPHICS if name not in known]
+    libraries = {name: known[name] for name in GRAPHICS if name in known}
+    for path in list(libraries.values()):
+        libraries |= {name: inner for name, inner in libraries_of(run("ldd", path)).items() if not FALLBACKS.match(name)}
+    for name, path in libraries.items():
+        copy_stripped(path, folder / name)
+    return [f"{', '.join(missing)}: not on this machine (libegl1, libgl1, libgles2, libxext6 have them)"] if missing else []
 
 
 def wheel(place, part):
@@ -204,7 +216,7 @@ def stage_cases(place, folder):
 
 
 PARTS = [
-    Part("gpux", "gpux, ONNX Runtime for the CPU, gpux's providers, the Vulkan loader, digits", stage_gpux),
+    Part("gpux", "gpux, ONNX Runtime for the CPU, gpux's providers, the Vulkan loader, digits", stage_gpux, lambda place: [*programs(place), *own_libraries(place)]),
     Part("webgpu", "the WebGPU plugin", stage_webgpu),
     Part("cases", "the ONNX project's node cases", stage_cases),
     Part("minilm", "all-MiniLM-L6-v2", stage_minilm),
@@ -235,7 +247,7 @@ def digest(file):
 def make(place, part, say):
     """Makes the part, unless it is there; returns what the manifest says of it."""
     file, about = place.kit / "parts" / f"{part.name}.tar.xz", place.kit / "parts" / f"{part.name}.json"
-    if file.exists() and about.exists():
+    if file.exists() and about.exists() and all(source.stat().st_mtime < file.stat().st_mtime for source in part.sources(place)):
         return json.loads(about.read_text())
     say(f"{part.name}: {part.content} …")
     file.parent.mkdir(parents=True, exist_ok=True)

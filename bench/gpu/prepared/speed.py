@@ -37,8 +37,9 @@ for line in sys.stdin:
 # The same for ONNX Runtime's own loop: ids that are made once, on the device, and outputs that stay there.
 BOUND_LOOP = """
 import sys, time, numpy, onnxruntime
-file, provider, precision = sys.argv[1:]
-session = onnxruntime.InferenceSession(file, providers=[provider, "CPUExecutionProvider"] if provider != "CPUExecutionProvider" else [provider])
+file, provider, graph = sys.argv[1:]
+first = (provider, {"enable_cuda_graph": "1"}) if graph == "graph" else provider
+session = onnxruntime.InferenceSession(file, providers=[first, "CPUExecutionProvider"] if provider != "CPUExecutionProvider" else [first])
 if session.get_providers()[0] != provider: sys.exit(f"it runs on {session.get_providers()[0]}")
 device = "cuda" if provider.startswith("CUDA") else "cpu"
 print("ready", flush=True)
@@ -213,7 +214,7 @@ def sessions(here, say, name):
     for precision in ("fp32", "fp16"):
         peer = None
         try:
-            peer = Peer(BOUND_LOOP, onnx_file(here, model, precision), ort, precision, environment=environment)
+            peer = Peer(BOUND_LOOP, onnx_file(here, model, precision), ort, "runs", environment=environment)
         except installed.Unavailable as error:
             say(model="MiniLM", precision=precision, peer="ONNX Runtime's bound loop", not_run=str(error))
         for batch, tokens in ((1, 16), (32, 16), (128, 32), (128, 128)):
@@ -231,6 +232,24 @@ def sessions(here, say, name):
                 "bound loop tokens/s": round(statistics.median(others)) if others else "not run"}, ratio=ratio(mine, others), said=said)
         if peer:
             peer.close()
+
+
+def recorded(here, say):
+    """What a CUDA graph would bring: ONNX Runtime's bound loop with fixed addresses and one shape, with and without it. gpux refuses
+    the option, because its runs have memory of their own."""
+    provider = here.require("cuda")
+    environment = {**here.environment(provider), "PYTHONPATH": str(here.home / "cuda-python"), "LD_LIBRARY_PATH": cuda_libraries(here, provider)}
+    file = onnx_file(here, here.minilm(), "fp16")
+    for batch, tokens in ((1, 16), (32, 16)):
+        found = {}
+        for how in ("runs", "graph"):
+            try:
+                peer = Peer(BOUND_LOOP, file, "CUDAExecutionProvider", how, environment=environment)
+                found[how] = round(1e6 * peer.ask(f"{batch} {tokens} 1"))
+                peer.close()
+            except installed.Unavailable as error:
+                found[how] = str(error)
+        say(model="MiniLM fp16", batch=batch, tokens=tokens, **{"µs of a run": found["runs"], "µs of a recorded run": found["graph"]})
 
 
 def cuda_libraries(here, provider):

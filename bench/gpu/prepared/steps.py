@@ -73,6 +73,6 @@ def table():
         Step("killed-worker", "A worker that is killed under load", CUDA_TEXT, 12, 50, on(faults.killed_worker, "cuda")),
         Step("no-memory", "Another process holds the device's memory", CUDA_TEXT, 25, 80, on(faults.no_memory, "cuda")),
         Step("small-limit", "A memory limit that is too small", CUDA_TEXT, 6, 30, on(faults.small_limit, "cuda")),
-        *spare(webgpu["resnet50"], webgpu["decoder"], rtx["resnet50"], cuda["bert"], rtx["images"],
+        *spare(Step("recorded", "What would CUDA graphs bring?", parts_of_cuda, 20, 60, speed.recorded), webgpu["resnet50"], webgpu["decoder"], rtx["resnet50"], cuda["bert"], rtx["images"],
                Step("all-cases-cuda", "All node cases on CUDA", (*CUDA, "cases"), 60, 120, on(outputs.node_cases, "cuda", which="all"))),
     ]
