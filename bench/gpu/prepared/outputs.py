@@ -29,7 +29,7 @@ def cases_of(here, which, provider=None, seconds=300):
 
 
 def node_cases(here, say, name, which="sample"):
-    """Counts, and each case that the CPU passes and the provider does not."""
+    """Counts, and each case that the CPU passes and the provider computes differently, refuses, or ends the process with."""
     provider = here.require(name)
     cpu = {case["name"]: case for case in cases_of(here, which)}
     found = cases_of(here, which, provider)
@@ -40,7 +40,7 @@ def node_cases(here, say, name, which="sample"):
     say(cases=len(found), **{outcome: counts.get(outcome, 0) for outcome in ("on it", "on the CPU", "not supported", "differ", "refused", "crashed")},
         cpu_passes=sum(case["passed"] for case in cpu.values()))
     for case in found:
-        if not case["passed"] and cpu[case["name"]]["passed"]:
+        if outcome_of(case, provider.id) in ("differ", "refused", "crashed") and cpu[case["name"]]["passed"]:
             say(case=case["name"], outcome=outcome_of(case, provider.id), reason=case["reason"][:300])
 
 

@@ -43,7 +43,7 @@ def requests(here, say, name, seconds=4, steps=None):
                     bodies = bodies_of(texts, each)
                     test.load(test.address(server), "/embed", bodies, 1, 8)
                     begin = time.monotonic()
-                    times, statuses = test.load(test.address(server), "/embed", bodies, seconds, 32)
+                    times, statuses = test.load(test.address(server), "/embed", bodies, seconds, 32 if each == 1 else 8)
                     passed = time.monotonic() - begin  # the last answers come after the time
                 found = test.rate(times, statuses, passed, "requests/s")
                 say(model="MiniLM", step=step, texts_of_a_request=each, **{"texts/s": round(found.pop("requests/s") * each), **found})

@@ -209,12 +209,12 @@ def find_path(value):
 def sessions(here, say, name):
     """Runs alone: gpux's session beside ONNX Runtime's bound loop on the same file, by turns. The loop is the limit of one session."""
     provider, model = here.require(name), here.minilm()
-    ort = "CUDAExecutionProvider" if provider.id == "cuda" else "CPUExecutionProvider"
+    ort = {"cuda": "CUDAExecutionProvider", "encoder": "CPUExecutionProvider", "cpu": "CPUExecutionProvider"}.get(provider.id)
     environment = {**here.environment(provider), "PYTHONPATH": str(here.home / "cuda-python"), "LD_LIBRARY_PATH": cuda_libraries(here, provider)} if provider.id == "cuda" else None
     for precision in ("fp32", "fp16"):
         peer = None
         try:
-            peer = Peer(BOUND_LOOP, onnx_file(here, model, precision), ort, "runs", environment=environment)
+            peer = Peer(BOUND_LOOP, onnx_file(here, model, precision), ort, "runs", environment=environment) if ort else None
         except installed.Unavailable as error:
             say(model="MiniLM", precision=precision, peer="ONNX Runtime's bound loop", not_run=str(error))
         for batch, tokens in ((1, 16), (32, 16), (128, 32), (128, 128)):
@@ -226,8 +226,10 @@ def sessions(here, say, name):
                     said = found["verdict"]["precision"]
                 except (installed.Unavailable, RuntimeError) as error:
                     said = str(error)
-                if peer:
-                    others.append(batch * tokens / peer.ask(f"{batch} {tokens} 1"))
+                try:
+                    others += [batch * tokens / peer.ask(f"{batch} {tokens} 1")] if peer else []
+                except installed.Unavailable as error:
+                    peer, said = None, f"the bound loop ended: {error}"
             say(model="MiniLM", precision=precision, batch=batch, tokens=tokens, **{"gpux tokens/s": round(statistics.median(mine)) if mine else "not run",
                 "bound loop tokens/s": round(statistics.median(others)) if others else "not run"}, ratio=ratio(mine, others), said=said)
         if peer:
