@@ -117,6 +117,11 @@ class Arrival(unittest.TestCase):
         self.assertEqual(arrival.unpack_all(self.manifest, self.folder), {"part": "is here"})
         self.assertEqual(arrival.parts_here(self.folder), {"part"})
 
+    def test_calls_whose_pieces_are_gone_are_named(self):
+        self.bring(2)
+        self.assertEqual(arrival.to_repeat(self.manifest, self.folder, 2), [1])
+        self.assertEqual(arrival.to_repeat(self.manifest, self.folder, 1), [])
+
     def test_a_changed_piece_is_refused(self):
         self.pieces[1] = self.pieces[1][:-1] + b"?"
         self.bring(1)
@@ -142,6 +147,13 @@ class Runner(unittest.TestCase):
         found = runner.run_step(step("hangs"), 1, self.home, self.program("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay(row=1)\ntime.sleep(60)"))
         self.assertLess(time.monotonic() - begin, 20)
         self.assertEqual((found["outcome"], found["rows"]), ("stopped", [{"row": 1}]))
+
+    def test_the_step_of_a_call_that_was_killed_is_ended(self):
+        program = self.program("say(row=1)\ntime.sleep(60)")
+        left = subprocess.Popen([sys.executable, program, "step", "one", "--rows", self.home / "rows"], start_new_session=True)
+        (self.home / "step.pid").write_text(str(left.pid))
+        runner.end_former(self.home)
+        self.assertEqual(left.wait(5), -9)
 
     def test_a_step_that_crashes_has_the_end_of_its_log(self):
         found = runner.run_step(step("crashes"), 5, self.home, self.program("say(row=1)\nsys.exit('broken')"))
@@ -173,7 +185,7 @@ class Page(unittest.TestCase):
         found = {"calls": [{"call": 1, "began": "now", "devices": []}], "parts": {"gpux": "unpacked"},
                  "steps": {"one": {"call": 1, "outcome": "no device", "seconds": 1, "reason": "none", "rows": [], "question": "?"}}}
         text = page.page(found)
-        for wanted in ("| one | 1 | no device | 1 | none |", "| gpux | unpacked |", "| 1 | now | was ended | no device |"):
+        for wanted in ("| one | 1 | no device | 1 | none |", "| gpux | unpacked |", "| 1 | now | was ended | no device |  |"):
             self.assertIn(wanted, text)
 
 

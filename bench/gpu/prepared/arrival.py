@@ -64,6 +64,11 @@ def missing(manifest, home):
     return found
 
 
+def to_repeat(manifest, home, number):
+    """Earlier calls whose pieces are gone: the machine is another one."""
+    return sorted({call for calls in missing(manifest, home).values() for call in calls if call < number})
+
+
 def piece_files(name, about, home):
     return [home / "pieces" / f"{name}.{number}" for number in range(1, len(about["pieces"]) + 1)]
 

@@ -32,7 +32,8 @@ def summary(found):
 
 
 def page(found):
-    calls = [{"call": call["call"], "began": call["began"], "seconds": call.get("seconds", "was ended"), "devices": call["devices"] or "no device"}
+    calls = [{"call": call["call"], "began": call["began"], "seconds": call.get("seconds", "was ended"), "devices": call["devices"] or "no device",
+              "to repeat": call.get("repeat", "")}
              for call in found["calls"]]
     lines = ["# gpux on this machine", *table(calls), "", "## Parts", *table([{"part": name, "state": state} for name, state in found["parts"].items()]),
              "", "## Steps", *table(summary(found))]

@@ -68,6 +68,17 @@ def end_group(process):
             continue
 
 
+def end_former(home):
+    """The step of a call that was ended from outside goes on, in a group of its own."""
+    try:
+        number = int((home / "step.pid").read_text())
+        if b"\0step\0" in pathlib.Path(f"/proc/{number}/cmdline").read_bytes():
+            os.killpg(number, signal.SIGKILL)
+    except (OSError, ValueError):
+        pass
+    end_programs_of(home)
+
+
 def end_programs_of(home):
     """Servers that went into the background have a group of their own: those whose program is in the kit's folder."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -100,6 +111,7 @@ def run_step(step, seconds, home, program):
     with open(log, "w") as out:
         process = subprocess.Popen([sys.executable, program, "step", step.name, "--rows", rows], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
                                    start_new_session=True)
+        (home / "step.pid").write_text(str(process.pid))
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:

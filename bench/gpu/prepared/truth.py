@@ -150,20 +150,36 @@ def agrees(said, error):
     return {"fp32": error < 2e-5, "tf32": 2e-5 <= error < 5e-3, "fp16": 2e-5 <= error < 5e-2}.get(said, False)
 
 
+def cudnn_files():
+    """All of them in this Python environment and in the loader's folders."""
+    listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout.splitlines()
+    known = {line.split("=> ")[1].strip() for line in listed if "libcudnn" in line and "=> " in line}
+    return sorted(known | {str(file) for file in pathlib.Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/*/lib/libcudnn*")})
+
+
+def covers(files):
+    """Shell commands after which the files are gone, for this process alone: an empty folder where there is nothing else, else empty files."""
+    commands = []
+    for folder in sorted({str(pathlib.Path(file).parent) for file in files}):
+        here = [file for file in files if str(pathlib.Path(file).parent) == folder]
+        if all(file.name.startswith("libcudnn") for file in pathlib.Path(folder).glob("*.so*")):
+            commands.append(f"mount -t tmpfs none '{folder}'")
+        else:
+            commands += [f"mount --bind /dev/null '{file}'" for file in here]
+    return commands
+
+
 def without_cudnn(here, say, name):
-    """cuDNN's folders are covered for one process; gpux must refuse the provider, and name the file that is missing."""
-    provider = here.require(name)
-    folders = sorted({str(pathlib.Path(file).parent) for pattern in ("lib/python3*/site-packages/nvidia/*/lib/libcudnn*.so*",) for file in glob.glob(f"{sys.prefix}/{pattern}")})
-    files = sorted({line.split("=> ")[1].strip() for line in subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout.splitlines() if "libcudnn" in line and "=> " in line})
-    if not folders and not files:
+    """cuDNN is covered for one process; gpux must refuse the provider, and name the file that is missing."""
+    provider, files = here.require(name), cudnn_files()
+    if not files:
         raise installed.Unavailable("cuDNN is in no folder that was looked in")
-    hidden = [*files, *(str(file) for folder in folders for file in pathlib.Path(folder).glob("libcudnn*"))]
-    script = "".join(f"mount --bind /dev/null '{file}'; " for file in hidden) + 'exec "$@"'
+    script = "; ".join([*covers(files), 'exec "$@"'])
     digits = here.home / "gpux/digits"
     command = ["unshare", "-m", "sh", "-ec", script, "sh", str(here.program), "run", str(digits), "-i", f"@{digits}/digit-7.npy", "--strict", *provider.flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=here.environment(provider), timeout=60)
     said = (done.stderr.strip().splitlines() or [""])[-1]
-    say(hidden=len(hidden), exit=done.returncode, said=said, names_the_file="yes" if "libcudnn" in said and done.returncode == 5 else "NO")
+    say(hidden=len(files), exit=done.returncode, said=said, names_the_file="yes" if "libcudnn" in said and done.returncode == 5 else "NO")
 
 
 def cores_of(process):
