@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import pathlib
+import subprocess
 
 from prepared import installed, outputs, speed
 
@@ -71,3 +72,17 @@ def copies(here, say, name):
         files = sorted(glob.glob(f"{profile}*"))
         events = json.loads(pathlib.Path(files[0]).read_text()) if files else []
         say(provider=name, tokens=tokens, exit=answer.code, copies_in_the_graph=copies_in(events) or "none", said=[line for line in answer.errors.splitlines() if "keys" in line or "ran on" in line])
+    counter = here.program.parent / "bench_copies"
+    if not counter.exists():
+        say(counted_by="bench_copies", not_run="it is not built (the preset release with benches)")
+        return
+    folder = here.work / "exported"
+    if not folder.exists():
+        here.gpux("import", outputs.written_decoder(here, layers=2), "-o", folder)
+    library = provider.flags[-1].partition("=")[2] if "--provider-library" in provider.flags else here.home / "cuda/libonnxruntime_providers_cuda.so"
+    done = subprocess.run([str(counter), "--provider", provider.id, "--library", str(library), "--decoder", str(folder), "--overlap", "0"], capture_output=True,
+                          text=True, check=False, env=here.environment(), timeout=60)
+    for line in done.stdout.splitlines():
+        say(counted_by="bench_copies", exit=done.returncode, line=line)
+    if done.returncode:
+        say(counted_by="bench_copies", exit=done.returncode, line=(done.stderr.strip().splitlines() or [""])[-1])

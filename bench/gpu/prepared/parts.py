@@ -87,7 +87,8 @@ def stage_gpux(place, folder):
     for name, path in libraries.items():
         copy_stripped(path, folder / "lib" / ("fallback" if FALLBACKS.match(name) else "bundled") / name)
     core = (place.built / "lib/gpux/libonnxruntime.so.1").resolve()
-    shutil.copy(core, folder / "lib/gpux/libonnxruntime.so.1")
+    shutil.copy(core, folder / "lib/gpux" / core.name)
+    link_short_name(folder / "lib/gpux" / core.name)
     (folder / "lib/gpux/libonnxruntime.so").symlink_to("libonnxruntime.so.1")
     (folder / "lib/vulkan").mkdir()
     shutil.copy(place.deps / "vulkan/libvulkan.so.1", folder / "lib/vulkan/libvulkan.so.1")
@@ -170,10 +171,10 @@ def stage_cuda_python(place, folder):
 
 
 def stage_tensorrt_rtx(place, folder):
-    left_out = ["libtensorrt_plugins.so: operators that no model here has, 70 MB"]
+    """Whole libraries: little of them is code for one kind of GPU."""
     with zipfile.ZipFile(wheel(place, "tensorrt-rtx")) as archive:
-        take(archive, r".*/(?!libtensorrt_plugins)lib[^/]*\.so[0-9.]*", folder, for_one_architecture(left_out))
-    return left_out
+        take(archive, r".*/(?!libtensorrt_plugins)lib[^/]*\.so[0-9.]*", folder)
+    return ["libtensorrt_plugins.so: operators that no model here has, 70 MB"]
 
 
 def rounded(data):

@@ -331,6 +331,7 @@ def limits(here, say):
 
 def bridge_and_plugin(here, say):
     """The same library in two ways. As a plugin, inputs and outputs go through pinned memory and stay bound; as a bridge they do not."""
+    here.require("cuda")
     for name in ("cuda", "cuda-plugin"):
         try:
             provider = here.require(name)
