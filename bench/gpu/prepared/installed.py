@@ -112,7 +112,7 @@ class Installed:
         return json.loads(answer.output)
 
     def listed(self, provider):
-        """What `gpux providers` says of it."""
+        """The row of `gpux providers`."""
         answer = self.gpux("providers", "--json", *provider.flags[2:], environment=self.environment(provider))
         if answer.code != 0:
             raise RuntimeError(f"gpux providers: exit {answer.code}: {answer.last_error}")

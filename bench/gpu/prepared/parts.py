@@ -27,7 +27,7 @@ PYTHON_THERE = "3.12"
 @dataclasses.dataclass(frozen=True)
 class Part:
     name: str
-    content: str  # for people
+    content: str  # for the tables
     stage: object  # a function of (place, folder) that fills the folder, and returns what was left out
     sources: object = lambda place: ()  # files whose change makes the part old
 
@@ -246,7 +246,7 @@ def digest(file):
 
 
 def make(place, part, say):
-    """Makes the part, unless it is there; returns what the manifest says of it."""
+    """Makes the part, unless it is there; returns its row of the manifest."""
     file, about = place.kit / "parts" / f"{part.name}.tar.xz", place.kit / "parts" / f"{part.name}.json"
     if file.exists() and about.exists() and all(source.stat().st_mtime < file.stat().st_mtime for source in part.sources(place)):
         return json.loads(about.read_text())

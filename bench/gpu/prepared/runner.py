@@ -29,7 +29,7 @@ class Step:
 
 
 class State:
-    """What was found so far, in a file that each call goes on with."""
+    """What was found so far, in a file that each call continues."""
 
     def __init__(self, file):
         self.file = pathlib.Path(file)

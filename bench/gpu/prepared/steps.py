@@ -51,7 +51,7 @@ def table():
     webgpu, cuda, rtx = for_provider("webgpu", WEBGPU, WEBGPU_TEXT), for_provider("cuda", CUDA, CUDA_TEXT), for_provider("tensorrt-rtx", RTX, RTX_TEXT)
     parts_of_cuda = (*CUDA_TEXT, "cuda-python")
     return [
-        Step("machine", "What is this machine, and what does gpux say of it?", BASE, 8, 45, truth.machine),
+        Step("machine", "What is this machine, and what does gpux report?", BASE, 8, 45, truth.machine),
         *(webgpu[kind] for kind in ("providers", "strict", "digits", "placement", "cases", "precision")),
         Step("limits", "What does the device do at best?", BASE, 12, 45, speed.limits),
         Step("lying-library", "A library that fails on command: is the verdict true?", BASE, 8, 60, faults.lying_library),
@@ -73,6 +73,7 @@ def table():
         Step("killed-worker", "A worker that is killed under load", CUDA_TEXT, 12, 50, on(faults.killed_worker, "cuda")),
         Step("no-memory", "Another process holds the device's memory", CUDA_TEXT, 25, 80, on(faults.no_memory, "cuda")),
         Step("small-limit", "A memory limit that is too small", CUDA_TEXT, 6, 30, on(faults.small_limit, "cuda")),
-        *spare(Step("recorded", "What would CUDA graphs bring?", parts_of_cuda, 20, 60, speed.recorded), webgpu["resnet50"], webgpu["decoder"], rtx["resnet50"], cuda["bert"], rtx["images"],
-               Step("all-cases-cuda", "All node cases on CUDA", (*CUDA, "cases"), 60, 120, on(outputs.node_cases, "cuda", which="all"))),
+        *spare(Step("generation-cuda-larger", "Generation with Qwen2.5-0.5B's shapes", CUDA, 60, 130, on(generated.rates, "cuda", shape="Qwen2.5-0.5B")),
+               Step("recorded", "What would CUDA graphs bring?", parts_of_cuda, 20, 60, speed.recorded), webgpu["resnet50"], webgpu["decoder"], rtx["resnet50"], cuda["bert"], rtx["images"],
+               Step("all-cases-cuda", "All node cases on CUDA", (*CUDA, "cases"), 100, 170, on(outputs.node_cases, "cuda", which="all"))),
     ]

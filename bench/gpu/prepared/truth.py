@@ -1,4 +1,4 @@
-"""Whether what gpux says of the machine and of a run is so: beside nvidia-smi, ONNX Runtime's own profile, and measured errors."""
+"""Whether gpux reports the machine and a run as they are: beside nvidia-smi, ONNX Runtime's own profile, and measured errors."""
 
 import contextlib
 import glob
