@@ -153,10 +153,9 @@ def has_library(name):
 
 
 def vulkan_driver():
-    """The driver's file where the loader does not look by itself; None where it does, or where there is none."""
-    if any(list(pathlib.Path(folder).glob("*.json")) for folder in SYSTEM_VULKAN if pathlib.Path(folder).is_dir()):
-        return None
-    return NVIDIA_VULKAN if pathlib.Path(NVIDIA_VULKAN).exists() else None
+    """NVIDIA's file where the loader does not look by itself; None where it does, or where there is none."""
+    known = [file for folder in SYSTEM_VULKAN for file in pathlib.Path(folder).glob("*nvidia*.json")]
+    return NVIDIA_VULKAN if not known and pathlib.Path(NVIDIA_VULKAN).exists() else None
 
 
 def nvidia_smi(query):
