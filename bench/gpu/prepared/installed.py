@@ -55,6 +55,8 @@ class Installed:
         self.program = self.home / "gpux/bin/gpux"
         self.example = self.home / "gpux/lib/libgpux_example_provider.so"
         self.work = self.home / "work"
+        # Where it exists, the loader is given the folders of NVIDIA's Python packages, which gpux did not find by itself.
+        self.by_loader = self.work / "nvidia-libraries-by-loader"
         self.work.mkdir(parents=True, exist_ok=True)
 
     def environment(self, provider=None):
@@ -62,6 +64,8 @@ class Installed:
         for folder, library in FALLBACKS.items():
             if not has_library(library):
                 libraries.append(self.home / "gpux/lib" / folder)
+        if self.by_loader.exists():
+            libraries += nvidia_libraries()
         found = {**os.environ, "GPUX_HOME": str(self.home / "store"), "LD_LIBRARY_PATH": joined(*libraries, os.environ.get("LD_LIBRARY_PATH"))}
         if sys.prefix != sys.base_prefix:
             found["VIRTUAL_ENV"] = sys.prefix
@@ -123,12 +127,24 @@ class Installed:
         """The provider, if this machine has a device for it; NoDevice with gpux's own reason otherwise."""
         provider = self.provider(name)
         row = self.listed(provider)
+        if not row["available"] and self.helps_loader(provider, row):
+            row = self.listed(provider)
         if not row["available"]:
             raise NoDevice(row["reason"] or "not available")
         kinds = {device["kind"] for device in row["devices"]}
         if name == "webgpu" and not kinds - {"cpu"} and "ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER" not in os.environ:
             raise NoDevice("no Vulkan device but the processor")
         return provider
+
+    def helps_loader(self, provider, row):
+        """Whether a provider that lacks a library is there with the loader's help, which it then has from now on."""
+        if ".so" not in row["reason"] or self.by_loader.exists() or not nvidia_libraries():
+            return False
+        self.by_loader.touch()
+        if self.listed(provider)["available"]:
+            return True
+        self.by_loader.unlink()
+        return False
 
     def minilm(self):
         """The name of all-MiniLM-L6-v2 in the store, with a variant in fp16."""
@@ -150,6 +166,11 @@ def joined(*folders):
 def has_library(name):
     done = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False)
     return name in done.stdout
+
+
+def nvidia_libraries():
+    """The folders of NVIDIA's packages in this Python environment."""
+    return sorted({str(file.parent) for file in pathlib.Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/*/lib/*.so*")})
 
 
 def vulkan_driver():

@@ -256,8 +256,7 @@ def recorded(here, say):
 
 def cuda_libraries(here, provider):
     """ONNX Runtime's own Python package looks for CUDA's libraries by the loader alone."""
-    folders = sorted({str(file.parent) for file in pathlib.Path(sys.prefix).glob("lib/python3*/site-packages/nvidia/*/lib/*.so*")})
-    return installed.joined(*folders, here.environment(provider).get("LD_LIBRARY_PATH"))
+    return installed.joined(*installed.nvidia_libraries(), here.environment(provider).get("LD_LIBRARY_PATH"))
 
 
 def bert_base(here, say, name):

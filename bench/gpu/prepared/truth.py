@@ -69,7 +69,11 @@ def listed(here, say, names):
     """Each provider's row of `gpux providers`, its devices beside nvidia-smi's."""
     smi = installed.nvidia_smi("name,memory.total")
     for name in names:
-        row = here.listed(here.provider(name))
+        provider = here.provider(name)
+        row = here.listed(provider)
+        if not row["available"] and here.helps_loader(provider, row):
+            say(finding=f"gpux does not find a library of {name} that the Python environment has; from now on the loader is given its folders", reason=row["reason"])
+            row = here.listed(provider)
         devices = row["devices"]
         agrees = "no device"
         if devices and smi:
