@@ -46,6 +46,6 @@ def requests(here, say, name, seconds=4, steps=None):
                     times, statuses = test.load(test.address(server), "/embed", bodies, seconds, 32 if each == 1 else 8)
                     passed = time.monotonic() - begin  # the last answers come after the time
                 found = test.rate(times, statuses, passed, "requests/s")
-                say(model="MiniLM", step=step, texts_of_a_request=each, **{"texts/s": round(found.pop("requests/s") * each), **found})
+                say(model="MiniLM", provider=name, step=step, texts_of_a_request=each, **{"texts/s": round(found.pop("requests/s") * each), **found})
             except Exception as error:  # noqa: BLE001 - the other rows go on
-                say(model="MiniLM", step=step, texts_of_a_request=each, not_run=str(error))
+                say(model="MiniLM", provider=name, step=step, texts_of_a_request=each, not_run=str(error))
