@@ -151,6 +151,10 @@ class Runner(unittest.TestCase):
     def test_the_step_of_a_call_that_was_killed_is_ended(self):
         program = self.program("say(row=1)\ntime.sleep(60)")
         left = subprocess.Popen([sys.executable, program, "step", "one", "--rows", self.home / "rows"], start_new_session=True)
+        self.addCleanup(left.kill)
+        until = time.monotonic() + 20
+        while not runner.rows_in(self.home / "rows") and time.monotonic() < until:  # its command line is there once it runs
+            time.sleep(0.01)
         (self.home / "step.pid").write_text(str(left.pid))
         runner.end_former(self.home)
         self.assertEqual(left.wait(5), -9)
