@@ -1,11 +1,9 @@
 """What is left standing when something breaks: the server alive, the verdict true, the memory returned."""
 
-import contextlib
 import json
 import subprocess
 import sys
 import time
-import urllib.request
 
 from prepared import installed, random_models, served
 
@@ -76,9 +74,3 @@ def killed_worker(here, say, name):
     say(**bench.killed_worker(bodies), memory_before=before)
     time.sleep(2)
     say(memory_before=before, memory_after=memory_used())
-
-
-def answers(address):
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}/health", timeout=5) as answer:
-        return answer.status == 200
-    return False

@@ -1,13 +1,11 @@
 """ONNX files and folders with random weights, written where they are needed: shapes decide the speed."""
 
-import json
 import pathlib
-import struct
 import sys
 
 import numpy
 
-FLOAT, FLOATS_KIND, INTEGER_KIND, INTEGERS_KIND = 1, 6, 2, 7
+FLOAT, INTEGER_KIND, INTEGERS_KIND = 1, 2, 7
 SPREAD_OF_RELU = 2.0
 
 
@@ -114,8 +112,3 @@ def write_bert_base(root, tokenizer, folder):
 
     random_encoder.write("bert-base", tokenizer, folder)
     return folder
-
-
-def safetensors_header(file):
-    with open(file, "rb") as stream:
-        return json.loads(stream.read(struct.unpack("<Q", stream.read(8))[0]))
