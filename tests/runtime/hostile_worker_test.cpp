@@ -331,26 +331,26 @@ TEST(RunChannel, TellsResultsThatFitANewWorkerFromTooLargeOnes) {
   EXPECT_EQ(outcome_of(5), "another error") << "no memory was refused to this run";
 }
 
-// Where the budget has no room for another block of the size, results are copied: the next run takes their block.
-TEST(RunChannel, CopiesResultsWhereTheBudgetHasNoRoomForMore) {
+// Somebody keeps the results of all runs, for which the worker gets `blocks` blocks of 1 MiB, the last of them again
+// and again: each must keep its own values.
+void expect_results_are_kept(std::uint64_t budget_bytes, int runs, int blocks) {
   auto [own, others] = make_socket_pair();
   SharedMemoryBudget budget;
-  budget.set_limit(2 * mib);
+  budget.set_limit(budget_bytes);
   RunChannel channel(1, std::move(own), budget);
   const SignatureEntry y = entry("y", ValueKind::tensor, ElementType::float32);
   const ExpectedValues expected{&y};
   const std::vector<std::size_t> outputs{0};
-  constexpr int runs = 3;
   std::jthread worker([&, socket = std::move(others)]() mutable {
     Worker honest(std::move(socket));
-    honest.take_run();
-    std::optional<SharedBlock> block = honest.ask(mib);
-    ASSERT_TRUE(block);
+    std::optional<SharedBlock> last;
     for (int run = 1; run <= runs; ++run) {
-      if (run != 1) honest.take_run();
+      honest.take_run();
+      if (run <= blocks) last = honest.ask(mib);
+      ASSERT_TRUE(last);
       Tensor result = Tensor::allocate(ElementType::float32, {200'000});
       result.mutable_as<float>().front() = static_cast<float>(run);
-      honest.answer(*block, {{"y", result}});
+      honest.answer(*last, {{"y", result}});
     }
   });
   std::vector<NamedValues> kept;
@@ -363,6 +363,16 @@ TEST(RunChannel, CopiesResultsWhereTheBudgetHasNoRoomForMore) {
   for (int run = 1; run <= runs; ++run) {
     EXPECT_EQ(kept[static_cast<std::size_t>(run) - 1].front().second.tensor()->as<float>().front(), run);
   }
+}
+
+// The next run takes their block.
+TEST(RunChannel, CopiesResultsWhereTheBudgetHasNoRoomForMore) {
+  expect_results_are_kept(2 * mib, 3, 1);
+}
+
+// However many results somebody keeps, the channel takes a few blocks for them.
+TEST(RunChannel, CopiesResultsWhereItsBlocksAreInUse) {
+  expect_results_are_kept(16 * mib, 40, static_cast<int>(max_output_blocks));
 }
 
 TEST(RunChannel, IsNotUsedAgainWhereTheWorkerHasNoThreadForIt) {
@@ -385,40 +395,6 @@ TEST(RunChannel, IsNotUsedAgainWhereTheWorkerHasNoThreadForIt) {
   EXPECT_TRUE(channel.is_served());
   EXPECT_EQ(error_of(2, no_run), "none left");
   EXPECT_FALSE(channel.is_served());
-}
-
-// However many results somebody keeps, the channel takes a few blocks for them.
-TEST(RunChannel, CopiesResultsWhereItsBlocksAreInUse) {
-  auto [own, others] = make_socket_pair();
-  SharedMemoryBudget budget;
-  budget.set_limit(16 * mib);
-  RunChannel channel(1, std::move(own), budget);
-  const SignatureEntry y = entry("y", ValueKind::tensor, ElementType::float32);
-  const ExpectedValues expected{&y};
-  const std::vector<std::size_t> outputs{0};
-  constexpr int runs = 40;
-  std::jthread worker([&, socket = std::move(others)]() mutable {
-    Worker honest(std::move(socket));
-    std::optional<SharedBlock> last;
-    for (int run = 1; run <= runs; ++run) {
-      honest.take_run();
-      if (run <= static_cast<int>(max_output_blocks)) last = honest.ask(mib);
-      ASSERT_TRUE(last);
-      Tensor result = Tensor::allocate(ElementType::float32, {200'000});
-      result.mutable_as<float>().front() = static_cast<float>(run);
-      honest.answer(*last, {{"y", result}});
-    }
-  });
-  std::vector<NamedValues> kept;
-  for (int run = 1; run <= runs; ++run) {
-    ASSERT_TRUE(channel.send(static_cast<std::uint64_t>(run), {{"x", floats({1}, {1})}}, outputs));
-    std::optional<NamedValues> results = channel.receive(static_cast<std::uint64_t>(run), expected);
-    ASSERT_TRUE(results);
-    kept.push_back(*std::move(results));
-  }
-  for (int run = 1; run <= runs; ++run) {
-    EXPECT_EQ(kept[static_cast<std::size_t>(run) - 1].front().second.tensor()->as<float>().front(), run);
-  }
 }
 
 }  // namespace
