@@ -777,6 +777,7 @@ TEST(RunChannel, SendsItsMemoryAgainToAWorkerThatCouldNotTakeIt) {
 
 // In a process of its own, which has no address space left for a while.
 TEST_F(Worker, GoesOnAfterARunWithoutMemory) {
+  if (test::has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer has the addresses already";
   const Runtime there(test_model("identity_float32"), in_worker());
   NamedValues inputs = synthetic_inputs(there.info().signature);
   const auto run = [&](std::int64_t elements) {
