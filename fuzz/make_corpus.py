@@ -100,6 +100,7 @@ def write_constraints():
                                                    "response_format": {"type": "json_object"}, "guided_json": None}))
     write("response_format", "guided", json.dumps({"guided_choice": ["yes", "no (b)"], "guided_grammar": None}))
     write("response_format", "guided_json", json.dumps({"guided_json": json.dumps({"const": 1})}))
+    write("response_format", "number", '{"guided_json":"{\\"minimum\\": 1e999}"}')
     write("response_format", "ollama", json.dumps({"format": {"type": "object"}}))
 
 

@@ -49,6 +49,8 @@ Json parsed(std::string_view text, std::string_view name) {
     return Json::parse(text, is_kept);
   } catch (const Json::parse_error& error) {
     refuse(fmt::format("{} is no JSON: wrong at byte {}", name, error.byte));
+  } catch (const Json::out_of_range&) {
+    refuse(fmt::format("{} has a number that no float64 holds", name));
   }
 }
 

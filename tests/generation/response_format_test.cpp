@@ -90,6 +90,7 @@ TEST(OpenAiConstraint, IsOneMember) {
            {R"({"response_format": {"type": "json_object"}, "guided_choice": ["a"]})",
             {"response_format and guided_choice are both there"}},
            {R"({"guided_json": "{"})", {"guided_json is no JSON"}},
+           {R"({"guided_json": "{\"minimum\": 1e999}"})", {"guided_json has a number that no float64 holds"}},
            {R"({"guided_json": [1]})", {"guided_json is [1]", "a JSON schema"}},
            {R"({"guided_regex": 3})", {"guided_regex is 3", "a text"}},
            {R"({"guided_choice": []})", {"guided_choice is []"}},
