@@ -12,8 +12,8 @@ void reserve_few_addresses() {
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
 #ifdef M_ARENA_MAX
   // Libraries that end the process where there is no memory would meet a space that is full of empty arenas.
-  constexpr int most_arenas = 2;
-  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) ::mallopt(M_ARENA_MAX, most_arenas);
+  constexpr int max_arenas = 2;
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) ::mallopt(M_ARENA_MAX, max_arenas);
 #endif
 }
 

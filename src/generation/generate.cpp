@@ -32,7 +32,7 @@ struct PieceStream::Queue {
     error = failure;
     try {
       if (!whole.held_text.empty() || !next.tokens.empty()) flush(whole.held_text);
-    } catch (...) {  // whoever waits gets the error in any case
+    } catch (...) {  // the request gets the error in any case
       if (!error) error = caught_error();
     }
     completion = std::move(whole);

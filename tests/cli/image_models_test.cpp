@@ -180,15 +180,15 @@ TEST_F(ClipModel, CutsTextsAndImagesAsTheFolderSays) {
   };
   const Outcome imported = import_with("4");
   ASSERT_EQ(imported.code, 0) << imported.err;
-  const std::string picture = "@" + picture_of(answers_, 0);
-  for (const std::string& item : {answers_.at("text").at(0).get<std::string>(), picture}) {
+  const std::string image = "@" + picture_of(answers_, 0);
+  for (const std::string& item : {answers_.at("text").at(0).get<std::string>(), image}) {
     const Json whole = run({"embed", name_, item, "-q"}).json().at("vector");
     const Json cut = run({"embed", "cut", item, "-q"}).json().at("vector");
     expect_near(cut, Json(std::vector<Json>(whole.begin(), whole.begin() + 4)), near, item);
     EXPECT_EQ(run({"embed", "cut", item, "-q", "--dimensions", "6"}).json().at("vector").size(), 6U)
         << "a request wins";
   }
-  EXPECT_EQ(run({"search", "cut", picture, "--images", "photos"}).code, 0);
+  EXPECT_EQ(run({"search", "cut", image, "--images", "photos"}).code, 0);
   EXPECT_EQ(import_with("4096").code, 0) << "sentence-transformers takes more than there are";
 }
 

@@ -147,7 +147,7 @@ class Installed:
         return False
 
     def minilm(self):
-        """The name of all-MiniLM-L6-v2 in the store, with a variant in fp16."""
+        """The name of all-MiniLM-L6-v2 in the store, with an fp16 variant."""
         return self.imported("minilm", self.home / "minilm", "--quantize", "fp16")
 
     def imported(self, name, folder, *flags):

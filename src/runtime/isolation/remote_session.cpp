@@ -29,7 +29,7 @@
 #include "base/unique_fd.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
-#include "runtime/isolation/run_channel.h"
+#include "runtime/isolation/run_channels.h"
 #include "runtime/isolation/shared_memory_budget.h"
 #include "runtime/isolation/worker_process.h"
 #include "runtime/loading/loaded_identity.h"
@@ -63,70 +63,18 @@ class Event {
 };
 
 /// One worker, from its start to its end.
-class Connection {
- public:
+struct Connection {
   Connection(const std::string& label, Sandbox sandbox) : process(label, sandbox) {}
 
   WorkerProcess process;  ///< of the thread that supervises it; id() of all
   Clock::time_point started = Clock::now();
-  SharedMemoryBudget results;  ///< of runs
+  SharedMemoryBudget results;              ///< of runs
+  RunChannels channels{process, results};  ///< of all threads
 
   // Under the session's mutex.
   std::string kill_reason;    ///< why it is to be killed; empty: it is not
   std::string end;            ///< how it ended, as a sentence; empty: it has not
   std::size_t computing = 0;  ///< the limit that was sent; 0: none
-
-  /// The one that was used last, so that few of them take memory. Null if the worker has ended, or was retired. Error
-  /// resource_exhausted.
-  std::unique_ptr<RunChannel> take_channel() {
-    std::uint64_t number = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_retired_) return nullptr;
-      ++in_use_;
-      if (!idle_.empty()) {
-        std::unique_ptr<RunChannel> channel = std::move(idle_.back());
-        idle_.pop_back();
-        return channel;
-      }
-      number = ++channels_;
-    }
-    try {
-      return open_channel(number);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      --in_use_;
-      throw;
-    }
-  }
-
-  void give_back(std::unique_ptr<RunChannel> channel) {
-    const std::lock_guard lock(mutex_);
-    --in_use_;
-    if (channel->is_served()) idle_.push_back(std::move(channel));
-  }
-
-  /// Gives out no channel from now on, unless one is in use. False: one is.
-  bool retire() {
-    const std::lock_guard lock(mutex_);
-    if (in_use_ == 0) is_retired_ = true;
-    return is_retired_;
-  }
-
- private:
-  std::unique_ptr<RunChannel> open_channel(std::uint64_t number) {
-    auto [own, others] = make_socket_pair();
-    const WorkerCommand command{.kind = WorkerCommand::Kind::open_channel, .channel = number};
-    const int descriptor = others.get();
-    if (!send_message(process.control(), command, std::span(&descriptor, 1))) return nullptr;
-    return std::make_unique<RunChannel>(number, std::move(own), results);
-  }
-
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<RunChannel>> idle_;
-  std::uint64_t channels_ = 0;
-  std::size_t in_use_ = 0;
-  bool is_retired_ = false;
 };
 
 /// A run that was stopped and has not returned.
@@ -302,7 +250,7 @@ void RemoteSession::State::replace(Connection& connection, const std::string& re
 
 // Ends a worker whose memory for results is used up, unless it has a run in progress. False: it has, or is the last.
 bool RemoteSession::State::renew(Connection& connection) {
-  if (!options.restart_worker || !connection.retire()) return false;
+  if (!options.restart_worker || !connection.channels.retire()) return false;
   replace(connection, "the memory for the results of its runs was used up");
   return true;
 }
@@ -312,14 +260,14 @@ std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<C
                                                          const NamedValues& inputs,
                                                          const std::vector<std::size_t>& wanted,
                                                          const ExpectedValues& expected, const std::stop_token& stop) {
-  std::unique_ptr<RunChannel> channel = connection->take_channel();
+  std::unique_ptr<RunChannel> channel = connection->channels.take();
   if (channel == nullptr) return std::nullopt;
   const std::uint64_t run = ++last_run;
   bool is_sent = false;
   try {
     is_sent = channel->send(run, inputs, wanted);
   } catch (const Error&) {
-    connection->give_back(std::move(channel));
+    connection->channels.give_back(std::move(channel));
     throw;
   }
   if (!is_sent) return std::nullopt;
@@ -350,7 +298,7 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
   }
   if (lost_device) throw WorkerEnded(*lost_device);
   if (results || error) {
-    connection->give_back(std::move(channel));
+    connection->channels.give_back(std::move(channel));
     if (error) std::rethrow_exception(error);
     return results;
   }
