@@ -45,7 +45,7 @@ struct ImageEmbedOptions {
 class ImageEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
-  /// are. Error invalid_model: its outputs, as choose_image_output() has it; a truncate_dim of more than they have.
+  /// are. Error invalid_model: its outputs, as choose_image_output() has it.
   ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, const Runtime& runtime);
 
   /// Elements of a vector unless the options say another number.

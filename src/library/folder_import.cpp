@@ -219,11 +219,15 @@ void require_readable_texts(const fs::path& folder) {
 // The library of the model accepts a tokenizer with more tokens than the model, until a text has one of them.
 void warn_of_tokens(const fs::path& folder) {
   std::error_code unreadable;
-  const fs::path file = tokenizer_in(folder);
-  if (!fs::is_regular_file(file, unreadable)) return;
-  const std::string note = text::note_on_embedded(embedding::open_tokenizer(file),
-                                                  importer::vocabulary_of(importer::transformer_folder_of(folder)));
-  if (!note.empty()) log::warning("{}: {}", file.string(), note);
+  try {
+    const std::uint64_t rows = importer::vocabulary_of(importer::transformer_folder_of(folder));
+    const fs::path file = tokenizer_in(folder);
+    if (rows == 0 || !fs::is_regular_file(file, unreadable)) return;
+    const std::string note = text::note_on_embedded(embedding::open_tokenizer(file), rows);
+    if (!note.empty()) log::warning("{}: {}", file.string(), note);
+  } catch (const Error&) {
+    // What reads texts with it says what is wrong.
+  }
 }
 
 }  // namespace

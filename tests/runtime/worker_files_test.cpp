@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -230,7 +231,8 @@ TEST_F(WorkerResults, ThatNoLongerFitAreRepeatedOnANewWorker) {
   if (std::ranges::none_of(notes, names_limit)) GTEST_SKIP() << "no limit of memory here";
   const int first = runtime.worker()->process_id;
   // More than half as much again: more than the memory of the run before.
-  for (std::int64_t mib = 40; runtime.worker()->restarts == 0; mib = mib * 8 / 5) {
+  std::int64_t mib = 40;
+  for (; runtime.worker()->restarts == 0; mib = mib * 8 / 5) {
     ASSERT_LT(mib, 2000);
     ASSERT_NO_THROW(return_mib(runtime, mib)) << mib;
   }
@@ -240,6 +242,18 @@ TEST_F(WorkerResults, ThatNoLongerFitAreRepeatedOnANewWorker) {
   EXPECT_EQ(status.lost_runs, 0U);
   EXPECT_NE(status.process_id, first);
   EXPECT_EQ(status.last_end, "the worker of 'return' was killed: the memory for the results of its runs was used up");
+  // Another one so soon would start after a delay: the run is refused alone.
+  std::optional<ErrorCode> refusal;
+  for (; !refusal && mib < 4000; mib = mib * 8 / 5) {
+    try {
+      return_mib(runtime, mib);
+    } catch (const Error& error) {
+      refusal = error.code();
+    }
+  }
+  EXPECT_EQ(refusal, ErrorCode::resource_exhausted);
+  EXPECT_EQ(runtime.worker()->restarts, 1U);
+  ASSERT_NO_THROW(return_mib(runtime, 40));
 }
 
 }  // namespace

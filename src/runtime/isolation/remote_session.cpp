@@ -248,9 +248,16 @@ void RemoteSession::State::replace(Connection& connection, const std::string& re
   event.set();
 }
 
-// Ends a worker whose memory for results is used up, unless it has a run in progress. False: it has, or is the last.
+// Ends a worker whose memory for results is used up, unless it has a run in progress. False: it has, or is the last, or
+// the next one would start after a delay, in which all other runs are refused.
 bool RemoteSession::State::renew(Connection& connection) {
-  if (!options.restart_worker || !connection.channels.retire()) return false;
+  if (!options.restart_worker) return false;
+  {
+    const std::lock_guard lock(mutex);
+    const auto lived = std::chrono::duration_cast<milliseconds>(Clock::now() - connection.started);
+    if (restart_delay(failures_in_a_row(failures, lived), options.max_restart_delay).count() != 0) return false;
+  }
+  if (!connection.channels.retire()) return false;
   replace(connection, "the memory for the results of its runs was used up");
   return true;
 }
@@ -268,6 +275,9 @@ std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<C
     is_sent = channel->send(run, inputs, wanted);
   } catch (const Error&) {
     connection->channels.give_back(std::move(channel));
+    throw;
+  } catch (...) {
+    connection->channels.drop();
     throw;
   }
   if (!is_sent) return std::nullopt;
@@ -290,6 +300,9 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
       lost_device = WorkerEnded(failure.code(), failure.message());
     } catch (const Error&) {
       error = std::current_exception();
+    } catch (...) {
+      connection->channels.drop();  // between two messages, perhaps
+      throw;
     }
   }
   if (stop.stop_requested()) {
@@ -522,7 +535,8 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
   ExpectedValues expected;
   for (const std::size_t output : outputs) expected.push_back(&state_->entry_of(output));
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop, absence);
+    const std::shared_ptr<Connection> connection =
+        state_->wait_for_worker(stop, is_renewed ? WorkerAbsence::wait : absence);
     if (attempt != 0) state_->count_repeated();
     try {
       std::optional<NamedValues> results = state_->attempt(connection, inputs, outputs, expected, stop);

@@ -23,8 +23,7 @@ std::unique_ptr<RunChannel> RunChannels::take() {
   try {
     return open(number);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    --in_use_;
+    drop();
     throw;
   }
 }
@@ -33,6 +32,11 @@ void RunChannels::give_back(std::unique_ptr<RunChannel> channel) {
   const std::lock_guard lock(mutex_);
   --in_use_;
   if (channel->is_served()) idle_.push_back(std::move(channel));
+}
+
+void RunChannels::drop() {
+  const std::lock_guard lock(mutex_);
+  --in_use_;
 }
 
 bool RunChannels::retire() {

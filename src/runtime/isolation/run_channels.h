@@ -25,6 +25,9 @@ class RunChannels {
   /// After take(), unless the worker has ended.
   void give_back(std::unique_ptr<RunChannel> channel);
 
+  /// In place of give_back(), for a channel that is closed.
+  void drop();
+
   /// Gives out no channel from now on, unless one is in use. False: one is.
   bool retire();
 

@@ -96,7 +96,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
   const std::uint64_t size = resident_bytes();
   ModelBudget budget = state_.options.budget;
-  generation::CacheBudget::of_process()->measure(worker_bytes(source, loaded.get()));
+  generation::CacheBudget::of_process()->measure(worker_bytes(source, failure ? nullptr : loaded.get()));
   if (budget.memory_bytes != 0) budget.cache_bytes = generation::CacheBudget::of_process()->limit_bytes();
   std::list<Waiter> served;
   std::optional<Error> refusal;
