@@ -230,6 +230,18 @@ TEST_F(ClipModel, RefusesInOneLine) {
   EXPECT_EQ(lines_of(run({"embed", name_, "--images", "list.txt"}).out).size(), 1U);
 }
 
+// Nothing reads it: only a note about its tokens would.
+TEST_F(ClipModel, ImagesNeedNoTokenizer) {
+  const std::filesystem::path folder = gpux_.folder().path() / "images";
+  std::filesystem::copy(image_references + "dinov2-small", folder);
+  Json config = Json::parse(read_file(folder / "config.json"));
+  config["vocab_size"] = 10;
+  (void)gpux_.folder().write("images/config.json", config.dump());
+  (void)gpux_.folder().write("images/tokenizer.json", "{}");
+  const Outcome imported = run({"import", folder.string(), "-t", "images"});
+  EXPECT_EQ(imported.code, 0) << imported.err;
+}
+
 TEST_F(ClipModel, ImportSaysWhatTheModelTakes) {
   for (const auto& [name, summary, suggestion] : std::vector<std::tuple<std::string, std::string, std::string>>{
            {name_, "images of 32x32, at most 24 tokens", "'a sentence', gpux embed x:latest @image.jpg"},
