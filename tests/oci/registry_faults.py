@@ -7,6 +7,7 @@ usage: registry_faults.py GPUX MODEL.onnx
 
 import argparse
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -90,7 +91,11 @@ class Machine:
 
     def received_bytes(self):
         folder = self.home / "downloads/blobs"
-        return sum(file.stat().st_size for file in folder.iterdir()) if folder.exists() else 0
+        total = 0
+        for file in folder.iterdir() if folder.exists() else ():
+            with contextlib.suppress(FileNotFoundError):  # the pull has moved it meanwhile
+                total += file.stat().st_size
+        return total
 
 
 def check(what, holds=True):
