@@ -113,6 +113,15 @@ struct Session::BoundRun {
     }
   }
 
+  void bind_in_place(const NamedDeviceValues& values) {
+    for (const auto& [name, value] : values) {
+      if (!value.is_on_device() || !state.has_output_in(name, value.state_->memory)) {
+        throw Error(ErrorCode::internal, fmt::format("output '{}' is not made in the memory that was given", name));
+      }
+      binding.BindOutput(name.c_str(), value.state_->staged.value);
+    }
+  }
+
   // Without a value: the shape is not known before the run, or there is no memory.
   [[nodiscard]] StagedValue preallocate(std::size_t output) const {
     if (state.staging == nullptr || state.outputs.of(output) != Place::device || state.is_misdeclared[output])
@@ -164,7 +173,8 @@ struct Session::BoundRun {
 };
 
 std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
-                                            const std::vector<std::size_t>& outputs, RunHandle* handle) const {
+                                            const std::vector<std::size_t>& outputs, RunHandle* handle,
+                                            const NamedDeviceValues& in_place) const {
   BoundRun run(*state_);
   run.bind_inputs(inputs);
   for (const auto& [name, value] : device_inputs) {
@@ -172,10 +182,12 @@ std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const Nam
     run.binding.BindInput(name.c_str(), value.state_->staged.value);
   }
   run.bind_outputs(outputs, true);
+  run.bind_in_place(in_place);
   RunHandle::Options* const given = handle == nullptr ? nullptr : handle->options_.get();
   const StoppableRun stoppable(state_->has_plugins ? given : nullptr, state_->session);
   std::optional<Ort::RunOptions> own;
-  const Ort::RunOptions& options = state_->options_of_run(given, outputs, own);
+  const Ort::RunOptions& options =
+      state_->options_of_run(given, in_place.empty() ? outputs : state_->all_outputs(), own);
   const auto compute = [&] {
     // What is staged has been copied when it is bound, and a run ends when its outputs are made.
     const bool is_staged = state_->staging != nullptr;
@@ -198,6 +210,7 @@ std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const Nam
     const std::vector<StagedValue> expected = std::move(run.outputs);
     run.binding.ClearBoundOutputs();
     run.bind_outputs(outputs, false);
+    run.bind_in_place(in_place);
     compute();
     run.note_misdeclared(outputs, expected);
   }
@@ -234,7 +247,8 @@ NamedValues Session::run_staged(const NamedValues& inputs, const std::vector<std
 }
 
 NamedDeviceValues Session::run_on_device(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
-                                         const std::vector<std::size_t>& outputs, RunHandle* handle) const {
+                                         const std::vector<std::size_t>& outputs, RunHandle* handle,
+                                         const NamedDeviceValues& in_place) const {
   NamedValues of_host = inputs;
   NamedDeviceValues of_device;
   for (const auto& [name, value] : device_inputs) {
@@ -245,7 +259,7 @@ NamedDeviceValues Session::run_on_device(const NamedValues& inputs, const NamedD
     }
   }
   try {
-    std::vector<StagedValue> values = run_bound(of_host, of_device, outputs, handle);
+    std::vector<StagedValue> values = run_bound(of_host, of_device, outputs, handle, in_place);
     const InputMemory input_memory(of_host, std::pmr::get_default_resource());
     NamedDeviceValues results;
     results.reserve(outputs.size());

@@ -169,9 +169,11 @@ class Session {
   /// Runs the model on inputs of the host and others that stay where they are. The outputs, indices into
   /// output_names(), are left where the session makes them. Each is a tensor, else Error invalid_input. Errors as of
   /// run().
+  /// `in_place`: more outputs, by name, each with a value of the device that it is written to, which may be that of an
+  /// input: what this means is up to the operator. Error internal: the session makes that output elsewhere.
   [[nodiscard]] NamedDeviceValues run_on_device(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
-                                                const std::vector<std::size_t>& outputs,
-                                                RunHandle* handle = nullptr) const;
+                                                const std::vector<std::size_t>& outputs, RunHandle* handle = nullptr,
+                                                const NamedDeviceValues& in_place = {}) const;
 
   /// Of all runs, uploads and reads of this session's values so far.
   [[nodiscard]] TransferCounts transfers() const noexcept;
@@ -195,7 +197,8 @@ class Session {
   class StoppableRun;
   struct BoundRun;
   [[nodiscard]] std::vector<StagedValue> run_bound(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
-                                                   const std::vector<std::size_t>& outputs, RunHandle* handle) const;
+                                                   const std::vector<std::size_t>& outputs, RunHandle* handle,
+                                                   const NamedDeviceValues& in_place = {}) const;
   [[nodiscard]] NamedValues run_staged(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                        RunHandle* handle) const;
   explicit Session(std::shared_ptr<State> state);

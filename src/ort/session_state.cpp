@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <shared_mutex>
 #include <string>
@@ -102,6 +103,14 @@ DeclaredTensor declared(const Ort::TypeInfo& type) {
   return tensor;
 }
 
+// Whether the value of this name is in that memory.
+bool is_in(const std::string& name, const std::vector<std::string>& names, const ValuePlaces& values,
+           const MemoryFacts& memory) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end() || values.memories.empty()) return false;
+  return facts_of(values.memories[static_cast<std::size_t>(found - names.begin())]) == memory;
+}
+
 }  // namespace
 
 bool has_own_memory(const ProviderAppend& provider) {
@@ -188,9 +197,17 @@ void Session::State::count_outputs(const NamedValues& values) const {
 }
 
 bool Session::State::has_input_in(const std::string& name, const MemoryFacts& memory) const {
-  const auto found = std::ranges::find(input_names, name);
-  if (found == input_names.end() || inputs.memories.empty()) return false;
-  return facts_of(inputs.memories[static_cast<std::size_t>(found - input_names.begin())]) == memory;
+  return is_in(name, input_names, inputs, memory);
+}
+
+bool Session::State::has_output_in(const std::string& name, const MemoryFacts& memory) const {
+  return is_in(name, output_names, outputs, memory);
+}
+
+std::vector<std::size_t> Session::State::all_outputs() const {
+  std::vector<std::size_t> indices(output_names.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
 }
 
 void Session::State::stage_values(const SessionSettings& settings) {

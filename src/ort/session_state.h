@@ -92,8 +92,12 @@ struct Session::State {
   void find_places(const SessionSettings& settings);
   void stage_values(const SessionSettings& settings);
 
-  /// Whether the session takes that input from that memory.
+  /// Whether the session takes that input from that memory, or makes that output in it.
   [[nodiscard]] bool has_input_in(const std::string& name, const MemoryFacts& memory) const;
+  [[nodiscard]] bool has_output_in(const std::string& name, const MemoryFacts& memory) const;
+
+  /// Indices of all outputs.
+  [[nodiscard]] std::vector<std::size_t> all_outputs() const;
 
   /// The options of a run for `outputs`, with the handle's own if there is one; made in `own` where need be.
   [[nodiscard]] const Ort::RunOptions& options_of_run(RunHandle::Options* handle,

@@ -62,12 +62,13 @@ void Runtime::State::note_device(const std::string& error) const {
 }
 
 NamedDeviceTensors Runtime::State::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
-                                                 const std::vector<std::size_t>& outputs,
-                                                 runtime::StopHandle* handle) const {
+                                                 const std::vector<std::size_t>& outputs, runtime::StopHandle* handle,
+                                                 const NamedDeviceTensors& in_place) const {
   using runtime::DeviceTensorState;
   runtime::check_compiled_shapes(profile_of_shapes, inputs, device_inputs);
   NamedDeviceTensors results;
   if (!uses_device()) {
+    if (!in_place.empty()) throw Error(ErrorCode::internal, "outputs are written in place on a device alone");
     NamedValues all = inputs;
     for (const auto& [name, tensor] : device_inputs) all.emplace_back(name, tensor.read());
     for (auto& [name, value] : run(all, outputs, handle)) {
@@ -89,8 +90,14 @@ NamedDeviceTensors Runtime::State::run_on_device(const NamedValues& inputs, cons
       of_host.emplace_back(name, tensor.read());
     }
   }
+  ort::NamedDeviceValues written;
+  for (const auto& [name, tensor] : in_place) {
+    const ort::DeviceValue* const value = DeviceTensorState::device_value(tensor);
+    written.emplace_back(name, value == nullptr ? ort::DeviceValue() : *value);
+  }
   ort::NamedDeviceValues values = noting_device([&] {
-    return loaded.session->run_on_device(of_host, of_device, outputs, handle == nullptr ? nullptr : handle->here());
+    return loaded.session->run_on_device(of_host, of_device, outputs, handle == nullptr ? nullptr : handle->here(),
+                                         written);
   });
   for (auto& [name, value] : values) {
     results.emplace_back(std::move(name), DeviceTensorState::wrap(std::move(value)));

@@ -8,6 +8,7 @@
 
 #include "base/processors.h"
 #include "gpux/error.h"
+#include "runtime/loading/load_plan.h"
 #include "runtime/runtime_state.h"
 #include "runtime/stop_handle.h"
 
@@ -78,9 +79,22 @@ bool SessionReplica::can_place(std::size_t output) const noexcept {
 }
 
 NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
-                                                 const std::vector<std::size_t>& outputs) {
-  return stoppable(
-      [&](StopHandle* handle) { return runtime_.state_->run_on_device(inputs, device_inputs, outputs, handle); });
+                                                 const std::vector<std::size_t>& outputs,
+                                                 const NamedDeviceTensors& in_place) {
+  return stoppable([&](StopHandle* handle) {
+    return runtime_.state_->run_on_device(inputs, device_inputs, outputs, handle, in_place);
+  });
+}
+
+LoadOptions SessionReplica::options_for_same_device() const {
+  const Runtime::State& state = *runtime_.state_;
+  LoadOptions same;
+  same.provider = state.loaded.verdict.active.front();
+  same.provider_libraries = state.options.provider_libraries;
+  if (const ProviderOptions* own = options_of(state.options, same.provider)) same.provider_options.push_back(*own);
+  same.device = state.options.device;
+  same.intra_threads = 1;
+  return same;
 }
 
 bool SessionReplica::keeps_on_device(std::string_view output) const {
@@ -91,6 +105,10 @@ bool SessionReplica::keeps_on_device(std::string_view output) const {
 
 const std::vector<std::string>& SessionReplica::output_names() const noexcept {
   return runtime_.state_->output_names();
+}
+
+std::vector<std::size_t> SessionReplica::output_indices(const std::vector<std::string>& names) const {
+  return runtime_.state_->output_indices(names);
 }
 
 const std::string& SessionReplica::computed_by() const noexcept {

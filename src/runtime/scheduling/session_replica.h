@@ -43,15 +43,22 @@ class SessionReplica : public Replica {
   /// ort::Session::can_place() of a session in this process, without steps before or behind the model.
   [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
-  /// Runtime::infer_on_device() with a handle that stop() finds, of inputs that are known to fit.
+  /// Runtime::infer_on_device() with a handle that stop() finds, of inputs that are known to fit. `in_place`: more
+  /// outputs, where keeps_on_device(), each with a tensor of the device that it is written to; it may be an input.
   NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
-                                   const std::vector<std::size_t>& outputs);
+                                   const std::vector<std::size_t>& outputs, const NamedDeviceTensors& in_place = {});
+
+  /// What loads another model onto the provider and the device of this one.
+  [[nodiscard]] LoadOptions options_for_same_device() const;
 
   /// Whether that leaves the output of this name on a device.
   [[nodiscard]] bool keeps_on_device(std::string_view output) const;
 
   /// The names of the outputs that the indices are of.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
+
+  /// Their indices. Error invalid_input: there is no such output.
+  [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const;
 
   /// What else than the model decides over its answers: Loaded::computed_by.
   [[nodiscard]] const std::string& computed_by() const noexcept;

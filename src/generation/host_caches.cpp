@@ -1,0 +1,20 @@
+#include "generation/host_caches.h"
+
+namespace gpux::generation {
+
+HostCaches::HostCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots)
+    : session_(session), signature_(signature), cache_(signature.cache, slots) {}
+
+Tensor HostCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
+  NamedValues inputs = token_inputs(rows, signature_);
+  NamedValues outputs;
+  for (std::size_t array = 0; array < signature_.cache.arrays; ++array) {
+    const Tensor rows_of_array = cache_.rows(array, first_slot, rows.size());
+    inputs.emplace_back(signature_.past(array), rows_of_array);
+    outputs.emplace_back(signature_.present(array), rows_of_array);
+  }
+  const Value logits = session_.run_in_place(inputs, outputs, signature_.names.logits);
+  return last_logits(*logits.tensor());
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "generation/decoder_run.h"
+#include "gpux/tensor.h"
+
+namespace gpux::generation {
+
+/// The keys and values of a decoder's sequences, each in a slot, and the runs that continue them: what differs with
+/// where a model has them. Not thread-safe.
+class SequenceCaches {
+ public:
+  SequenceCaches() = default;
+  virtual ~SequenceCaches() = default;
+  SequenceCaches(const SequenceCaches&) = delete;
+  SequenceCaches& operator=(const SequenceCaches&) = delete;
+
+  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
+  /// The logits of each row's last token, float32[rows, vocabulary]. If it throws, what the slots hold behind `past` is
+  /// not determined. Errors of Runtime::infer(); interrupted.
+  [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) = 0;
+
+  /// Several rows in a run cost less than one by one.
+  [[nodiscard]] virtual bool can_batch() const noexcept { return false; }
+
+  /// Finds out by runs in the slots 0 to 2, whose tokens are overwritten, whether rows may share runs, where that is
+  /// not known of the provider. `vocabulary`: tokens there are. Errors as run().
+  virtual void compare_rows(std::size_t /*vocabulary*/) {}
+
+  /// As KeyValueCache.
+  virtual void reserve(std::size_t /*tokens*/, const std::vector<std::size_t>& /*sizes*/) {}
+
+  [[nodiscard]] virtual std::size_t capacity() const noexcept { return std::numeric_limits<std::size_t>::max(); }
+
+  virtual void copy(std::size_t from, std::size_t to, std::size_t tokens) = 0;
+  virtual void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept = 0;
+  /// What cannot be cut off, as where a device is lost, is cut off when the slot runs again.
+  virtual void release(std::size_t slot, std::size_t first, std::size_t end) noexcept = 0;
+
+  /// What the verdict says of them.
+  [[nodiscard]] virtual std::optional<std::string> note() const { return std::nullopt; }
+};
+
+}  // namespace gpux::generation
