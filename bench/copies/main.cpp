@@ -43,7 +43,7 @@ namespace {
 
 struct Flags {
   std::string provider = "example", library, encoder, decoder;
-  std::size_t elements = 100'000, runs = 8, texts = 16, prompt = 32, tokens = 32, overlap = 0;
+  std::size_t elements = 100'000, runs = 8, texts = 16, prompt = 32, tokens = 32, overlap = 0, users = 8;
 };
 
 LoadOptions load_options(const Flags& flags) {
@@ -286,6 +286,71 @@ void compare_steps(const Flags& flags) {
       [&] { return steps.on_host(); }, runtime, [&] { return steps.on_device(); });
 }
 
+/// Texts of several users that one decoder continues: their logits, step by step.
+class Users {
+ public:
+  Users(const Flags& flags, generation::Decoder& decoder) : flags_(flags), decoder_(decoder), texts_(flags.users) {
+    for (std::size_t user = 0; user < flags.users; ++user) {
+      for (std::size_t i = 0; i < prompt_of(user) + flags.tokens; ++i) {
+        texts_[user].push_back(static_cast<std::uint32_t>(5 + (user * 13 + i * 7) % 100));
+      }
+      const generation::DecoderRow prompt{0, std::span(texts_[user]).first(prompt_of(user))};
+      (void)decoder_.run(user, {&prompt, 1});
+    }
+  }
+
+  /// One token of each user, in a run for each or in one for all.
+  [[nodiscard]] Numbers step(std::size_t index, bool together) {
+    std::vector<generation::DecoderRow> rows;
+    for (std::size_t user = 0; user < flags_.users; ++user) {
+      const std::size_t past = prompt_of(user) + index;
+      rows.push_back({past, std::span(texts_[user]).subspan(past, 1)});
+    }
+    Numbers numbers;
+    if (together) {
+      append(decoder_.run(0, rows), numbers);
+    } else {
+      for (std::size_t user = 0; user < flags_.users; ++user) append(decoder_.run(user, {&rows[user], 1}), numbers);
+    }
+    return numbers;
+  }
+
+ private:
+  [[nodiscard]] std::size_t prompt_of(std::size_t user) const noexcept { return flags_.prompt + user; }
+
+  const Flags& flags_;
+  generation::Decoder& decoder_;
+  std::vector<std::vector<std::uint32_t>> texts_;
+};
+
+Numbers play_users(const Flags& flags, generation::Decoder& decoder, bool together) {
+  Users users(flags, decoder);
+  Numbers numbers = users.step(0, together);  // rows are moved for it
+  const Counts before = counts_of(decoder.runtime(), flags);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 1; i < flags.tokens; ++i) {
+    const Numbers step = users.step(i, together);
+    numbers.insert(numbers.end(), step.begin(), step.end());
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const std::size_t tokens = (flags.tokens - 1) * flags.users;
+  print_row(fmt::format("{} users, per token", flags.users), together ? "one run" : "alone", before,
+            counts_of(decoder.runtime(), flags), tokens);
+  fmt::print("{:<28} {:.1f} tokens/s\n", "", static_cast<double>(tokens) / took.count());
+  return numbers;
+}
+
+void compare_users(const Flags& flags) {
+  constexpr std::size_t slots_of_trial = 3;
+  const std::size_t slots = std::max(flags.users, slots_of_trial);
+  generation::Decoder decoder(Runtime(std::filesystem::path(flags.decoder) / "model.onnx", load_options(flags)), slots);
+  decoder.reserve(flags.prompt + flags.users + flags.tokens, std::vector<std::size_t>(slots, 0));
+  decoder.compare_rows(100);
+  fmt::print("{}\n", to_line(decoder.verdict()));
+  const Numbers expected = play_users(flags, decoder, false), found = play_users(flags, decoder, true);
+  fmt::print("{:<28} largest difference of the results {:g}\n", "", largest_difference(expected, found));
+}
+
 /// The queue of a server with so many runs of one session in flight; the sum of the products.
 double seconds_of(const Flags& flags, const Runtime& runtime, std::size_t in_flight, Numbers& sums) {
   const auto turn = std::make_shared<ort::ComputeTurn>(1);
@@ -344,6 +409,7 @@ int main(int count, char** arguments) {
   program.add_option("--texts", flags.texts, "of a run");
   program.add_option("--prompt", flags.prompt, "tokens of the first run");
   program.add_option("--tokens", flags.tokens, "that are generated");
+  program.add_option("--users", flags.users, "whose texts are generated at the same time; 0: none");
   program.add_option("--elements", flags.elements, "of each input of Mul");
   program.add_option("--overlap", flags.overlap, "runs of Mul whose copies overlap with computations; 0: none");
   CLI11_PARSE(program, count, arguments);
@@ -353,6 +419,7 @@ int main(int count, char** arguments) {
     gpux::compare_products(flags);
     if (!flags.encoder.empty()) gpux::compare_texts(flags);
     if (!flags.decoder.empty()) gpux::compare_steps(flags);
+    if (!flags.decoder.empty() && flags.users != 0) gpux::compare_users(flags);
     if (flags.overlap != 0) gpux::compare_overlap(flags);
   } catch (const gpux::Error& error) {
     fmt::print(stderr, "{}\n", error.message());

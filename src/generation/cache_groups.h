@@ -12,7 +12,7 @@ struct GroupRun {
   std::size_t wanted_rows = 0;      ///< that the run continues
   std::size_t wanted_capacity = 0;  ///< positions that it needs
   std::size_t tokens = 0;           ///< of each row that it continues
-  bool has_room = true;             ///< each other row has a position more
+  bool has_room = true;             ///< each other row has a position more, and the device the memory to compute it
 
   bool operator==(const GroupRun&) const = default;
 };

@@ -74,8 +74,13 @@ Tensor DeviceCaches::run_group(const Group& group, std::span<const DecoderRow> r
     past.emplace_back(signature_.past(i), group.arrays[i]);
     present.emplace_back(signature_.present(i), group.arrays[i]);
   }
-  const NamedDeviceTensors outputs = session_.run_on_device(token_inputs(rows, signature_), past, logits_, present);
-  return last_logits(outputs.front().second.read());
+  try {
+    const NamedDeviceTensors outputs = session_.run_on_device(token_inputs(rows, signature_), past, logits_, present);
+    return last_logits(outputs.front().second.read());
+  } catch (const Error& error) {
+    is_short_of_memory_ = is_short_of_memory_ || error.code() == ErrorCode::resource_exhausted;
+    throw;
+  }
 }
 
 std::shared_ptr<const DeviceCaches::Group> DeviceCaches::common_group(std::span<Slot> slots, std::size_t capacity,
@@ -88,6 +93,7 @@ std::shared_ptr<const DeviceCaches::Group> DeviceCaches::common_group(std::span<
                  .wanted_rows = slots.size(),
                  .wanted_capacity = capacity,
                  .tokens = tokens};
+    run.has_room = !is_short_of_memory_;
     for (const Slot* user : users_of(*group)) run.has_room = run.has_room && user->tokens < group->capacity;
     if (runs_as_is(run)) return group;
   }
@@ -199,18 +205,29 @@ void DeviceCaches::compare_rows(std::size_t vocabulary) {
     next.push_back({lengths[i], prompt.last(1)});
     alone.push_back(run(i, {&next.back(), 1}));
   }
-  const Tensor together = run_together(0, next);
+  sharing_ = compare(alone, next);
+}
+
+DeviceCaches::Sharing DeviceCaches::compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows) {
+  Tensor together;
+  try {
+    together = run_together(0, rows);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::interrupted) throw;
+    log::info("texts that share a run: {}", error.message());
+    return Sharing::none;
+  }
   const double rounding = embedding::rounding_of(runtime_.verdict().precision);
-  sharing_ = Sharing::equal;
+  Sharing sharing = Sharing::equal;
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const std::size_t bytes = alone[i].byte_size();
     if (std::ranges::equal(alone[i].bytes(), together.bytes().subspan(i * bytes, bytes))) continue;
     Tensor row = Tensor::allocate(ElementType::float32, alone[i].shape());
     std::ranges::copy(together.bytes().subspan(i * bytes, bytes), row.mutable_bytes().begin());
-    sharing_ =
-        embedding::are_near(Value(alone[i]), Value(row), rounding) ? std::min(sharing_, Sharing::near) : Sharing::none;
-    if (sharing_ == Sharing::none) return;
+    if (!embedding::are_near(Value(alone[i]), Value(row), rounding)) return Sharing::none;
+    sharing = Sharing::near;
   }
+  return sharing;
 }
 
 void DeviceCaches::copy(std::size_t from, std::size_t to, std::size_t tokens) {
@@ -238,7 +255,8 @@ std::optional<std::string> DeviceCaches::note() const {
   constexpr const char* place = "keys and values stay on the device, where the model writes them, ";
   switch (sharing_) {
     case Sharing::none:
-      return std::string(place) + "and each text runs alone: its logits together with others were not near";
+      return std::string(place) +
+             "and each text runs alone: together with others it failed, or its logits were not near";
     case Sharing::near:
       return std::string(place) + "and texts share runs: their logits differ from those alone in the last digits";
     case Sharing::equal:

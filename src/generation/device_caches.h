@@ -52,6 +52,9 @@ class DeviceCaches : public SequenceCaches {
   /// Whether texts share runs, and what their logits then are, compared with those of each alone.
   enum class Sharing : std::uint8_t { none, near, equal };
 
+  /// What the logits of the rows are in one run, compared with those of each alone.
+  [[nodiscard]] Sharing compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows);
+
   [[nodiscard]] Tensor run_together(std::size_t first_slot, std::span<const DecoderRow> rows);
   [[nodiscard]] Tensor run_one_by_one(std::size_t first_slot, std::span<const DecoderRow> rows);
   /// The rows of all slots of the group: those of the run, and one token for each other.
@@ -79,6 +82,7 @@ class DeviceCaches : public SequenceCaches {
   std::vector<Slot> slots_;
   std::shared_ptr<const Group> empty_;
   Sharing sharing_ = Sharing::none;
+  bool is_short_of_memory_ = false;  // a run had none: from then on no row is computed that nobody reads
 };
 
 }  // namespace gpux::generation

@@ -603,10 +603,7 @@ struct Engine::State {
       return end_longest(ids, caught_error());
     }
     Tensor logits;
-    if (const std::optional<Error> error = run(0, rows, logits)) {
-      for (const SequenceId id : ids) fail(id, *error);
-      return;
-    }
+    if (const std::optional<Error> error = run(0, rows, logits)) return end_after_run(ids, *error);
     count([](EngineStatistics& counts) { ++counts.steps; });
     for (std::size_t i = 0; i < ids.size(); ++i) slots.add_generated(i);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -614,6 +611,15 @@ struct Engine::State {
       if (slots[one.slot].size < one.sequence->tokens().size()) continue;
       (void)advance(ids[i], logits.as<float>().subspan(i * vocabulary, vocabulary));
     }
+  }
+
+  // A device without memory for all texts may have it for the shorter ones.
+  void end_after_run(const std::vector<SequenceId>& ids, const Error& error) {
+    if (error.code() == ErrorCode::resource_exhausted && ids.size() > 1) {
+      const auto size_of = [&](SequenceId id) { return slots[running.at(id).slot].size; };
+      return fail(*std::ranges::max_element(ids, {}, size_of), error);
+    }
+    for (const SequenceId id : ids) fail(id, error);
   }
 
   // There is no memory for the next token of the longest texts. The others go on.

@@ -26,7 +26,7 @@ using testing::StartsWith;
 
 const bool has_plain_signals = (leave_signals_to_programs(), true);
 
-constexpr bool limits_memory = !has_address_sanitizer;
+constexpr bool limits_memory = !has_sanitizer;
 
 const std::vector<std::string>& hostile_model() {
   static const std::vector<std::string> words{model("attempt.onnx"), "--custom-ops", GPUX_HOSTILE_OPERATORS,

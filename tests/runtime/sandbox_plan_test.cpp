@@ -72,7 +72,7 @@ TEST(SandboxPlan, LimitsMemory) {
       {{.uses_accelerators = true, .machine_bytes = 64 * gib, .memory_bytes = gib}, 16 * gib},
       {{.uses_accelerators = true, .machine_bytes = 64 * gib, .memory_bytes = 20 * gib}, 20 * gib + gib / 2},
       {{.uses_accelerators = false, .machine_bytes = 0}, 4 * gib},
-      {{.machine_bytes = 64 * gib, .has_address_sanitizer = true}, std::nullopt},
+      {{.machine_bytes = 64 * gib, .has_sanitizer = true}, std::nullopt},
   };
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(plan_sandbox(cases[i].facts).memory_bytes, cases[i].bytes) << i;

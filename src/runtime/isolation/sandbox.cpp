@@ -39,11 +39,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr bool has_address_sanitizer() {
-#if defined(__SANITIZE_ADDRESS__)
+constexpr bool has_sanitizer() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return true;
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
   return true;
 #endif
 #endif
@@ -243,7 +243,7 @@ SandboxFacts find_sandbox_facts(const LoadRequest& request) {
                      .processors = usable_processors(machine),
                      .machine_bytes = usable_memory_bytes(machine),
                      .memory_bytes = options.memory_bytes,
-                     .has_address_sanitizer = has_address_sanitizer()};
+                     .has_sanitizer = has_sanitizer()};
   std::error_code ignored;  // the provider reports what it cannot write
   if (!facts.cache_directory.empty()) fs::create_directories(facts.cache_directory, ignored);
   return facts;

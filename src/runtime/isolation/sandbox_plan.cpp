@@ -111,7 +111,7 @@ SandboxPlan plan_sandbox(const SandboxFacts& facts) {
   if (facts.uses_accelerators) add(device_paths, plan.devices);
   plan.devices.emplace_back("/dev/null");
   if (!facts.cache_directory.empty()) plan.writable.push_back(facts.cache_directory);
-  if (!facts.has_address_sanitizer) plan.memory_bytes = planned_memory(facts);
+  if (!facts.has_sanitizer) plan.memory_bytes = planned_memory(facts);
   return plan;
 }
 

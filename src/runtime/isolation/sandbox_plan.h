@@ -21,7 +21,7 @@ struct SandboxFacts {
   unsigned processors = 0;                    ///< that this process may use: about as many threads
   std::uint64_t machine_bytes = 0;            ///< memory that this process may use
   std::optional<std::uint64_t> memory_bytes;  ///< LoadOptions::memory_bytes
-  bool has_address_sanitizer = false;         ///< it takes more address space than any limit allows
+  bool has_sanitizer = false;                 ///< it takes more memory than any limit allows
 };
 
 /// What a worker may use. Paths that do not exist are left out when it is applied.

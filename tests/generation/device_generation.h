@@ -1,0 +1,117 @@
+#pragma once
+
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "generation/engine.h"
+#include "gpux/error.h"
+#include "importer/import_encoder.h"
+
+namespace gpux::generation {
+
+/// Tokens of texts, and what was counted while they were generated.
+struct Outcome {
+  std::vector<std::vector<std::uint32_t>> texts;
+  EngineStatistics statistics;
+  TransferCounts transfers;
+};
+
+inline EngineRequest request(std::size_t number) {
+  EngineRequest made;
+  // Many begin alike, and the lengths differ.
+  for (std::size_t i = 0; i < 8; ++i) made.prompt.push_back(static_cast<std::uint32_t>(20 + number % 2 * 40 + i));
+  for (std::size_t i = 0; i < number * 5 % 23; ++i) {
+    made.prompt.push_back(static_cast<std::uint32_t>(5 + (number * 31 + i * i * 7) % 150));
+  }
+  made.settings.max_tokens = 12 + number % 5 * 6;
+  made.settings.ignores_end = true;
+  made.settings.temperature = number % 3 == 0 ? 0.8F : 0.0F;
+  made.settings.seed = number;
+  return made;
+}
+
+inline Outcome generated(Engine& engine, const std::vector<EngineRequest>& requests, bool together) {
+  const EngineStatistics before = engine.statistics();
+  const TransferCounts copied = engine.runtime().transfers();
+  Outcome outcome;
+  std::vector<std::future<std::vector<std::uint32_t>>> answers;
+  for (EngineRequest made : requests) {
+    auto promise = std::make_shared<std::promise<std::vector<std::uint32_t>>>();
+    answers.push_back(promise->get_future());
+    made.on_end = [promise](const std::optional<Error>& error, Completion completion) {
+      EXPECT_FALSE(error.has_value()) << error->message();
+      promise->set_value(std::move(completion.tokens));
+    };
+    (void)engine.submit(std::move(made));
+    if (!together) answers.back().wait();
+  }
+  for (auto& answer : answers) outcome.texts.push_back(answer.get());
+  outcome.statistics = engine.statistics();
+  outcome.statistics.steps -= before.steps;
+  outcome.transfers = engine.runtime().transfers();
+  outcome.transfers.to_device -= copied.to_device;
+  outcome.transfers.from_device -= copied.from_device;
+  outcome.transfers.from_device_bytes -= copied.from_device_bytes;
+  outcome.transfers.to_device_bytes -= copied.to_device_bytes;
+  return outcome;
+}
+
+inline std::vector<EngineRequest> requests(std::size_t count) {
+  std::vector<EngineRequest> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(request(i));
+  return all;
+}
+
+/// Generation on a device beside that of the CPU, with a tiny decoder.
+class DeviceCachesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(GPUX_DEPS_DIR "/onnxruntime/lib"))
+      GTEST_SKIP() << "no ONNX Runtime: scripts/setup fetches it";
+    importer::import_encoder(GPUX_SOURCE_DIR "/tests/generation/references/qwen3", model());
+  }
+
+  [[nodiscard]] std::filesystem::path model() const { return folder_.path() / "model"; }
+
+  [[nodiscard]] std::unique_ptr<Engine> engine(const LoadOptions& load, const GeneratorOptions& options = {}) const {
+    const ModelFiles files = read_model_files(model());
+    return std::make_unique<Engine>(Runtime(model() / "model.onnx", load), text::Tokenizer::from_file(files.tokenizer),
+                                    files, options);
+  }
+
+  static LoadOptions on_cpu() { return {.provider = "cpu", .intra_threads = 1}; }
+
+  static LoadOptions on(const std::string& provider, const std::string& library) {
+    LoadOptions options;
+    options.provider = provider;
+    options.provider_libraries = {{provider, library}};
+    options.intra_threads = 1;
+    return options;
+  }
+
+  // The texts of the CPU, one by one and all at the same time; the runs that they share are far fewer.
+  void expect_tokens_of_the_cpu(const LoadOptions& device, const GeneratorOptions& options = {}) const {
+    const std::vector<EngineRequest> all = requests(16);
+    const auto host = engine(on_cpu(), options), there = engine(device, options);
+    const Outcome expected = generated(*host, all, true);
+    EXPECT_THAT(there->verdict().notes, testing::Contains(testing::HasSubstr("texts share runs")));
+    const Outcome alone = generated(*there, all, false);
+    EXPECT_EQ(alone.texts, expected.texts);
+    const Outcome together = generated(*there, all, true);
+    EXPECT_EQ(together.texts, expected.texts);
+    EXPECT_EQ(together.statistics.failed, 0);
+    EXPECT_LT(together.statistics.steps, alone.statistics.steps / 2);
+  }
+
+  const test::TemporaryFolder folder_;
+};
+
+}  // namespace gpux::generation
