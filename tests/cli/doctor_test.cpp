@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sanitizers.h"
 #include "cli/program.h"
 
 namespace gpux::test {
@@ -46,6 +47,7 @@ TEST(Doctor, FindsAHealthyMachineHealthy) {
 
 // In the words of the verdict of a model in a sandbox, but for the limit of memory, which depends on the model.
 TEST(Doctor, SaysWhatASandboxCanLimit) {
+  if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer has a thread of its own, and Landlock allows none";
   const Program gpux;
   const Json check = check_of(gpux.run({"doctor", "--quick", "--json"}).json(), "sandbox");
   EXPECT_EQ(check["area"], "isolation");

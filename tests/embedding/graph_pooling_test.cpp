@@ -20,6 +20,7 @@
 #include "onnx/graph_writer.h"
 #include "onnx/pooled_output.h"
 #include "runtime/cpu_runtime.h"
+#include "runtime/example_device.h"
 
 namespace gpux::embedding {
 namespace {
@@ -237,6 +238,32 @@ TEST_F(PooledEncoders, GiveTheVectorsOfTheHost) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_THAT(found[i], Pointwise(FloatNear(near_enough), expected[i])) << i;
     }
+  }
+}
+
+// Eight texts, of a length once they are filled up: the copies between the nodes are those of one run.
+TEST_F(PooledEncoders, ShareARunOnADevice) {
+  const Embedder on_host = embedder("cpu", Batching::exact), on_device = embedder("example", Batching::throughput);
+  ASSERT_GT(on_device.batching(true).limits.max_rows, 1) << on_device.batching(true).sharing.reason;
+  std::vector<PreparedText> texts;
+  std::vector<std::vector<float>> expected;
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::string text = i % 2 == 0 ? "the quick brown" : "the lazy dog runs";
+    texts.push_back(on_device.encoder().prepare(text, {}));
+    ASSERT_EQ(texts.back().length, texts.front().length);
+    expected.push_back(on_host.embed(text));
+  }
+  std::vector<std::vector<float>> found;
+  const auto copies_of = [&](std::span<const PreparedText> some) {
+    const std::uint64_t before = test::all_provider_counts().front();
+    found = on_device.embed(some, {});
+    return test::all_provider_counts().front() - before;
+  };
+  const std::uint64_t of_one = copies_of(std::span(texts).first(1));
+  EXPECT_GT(of_one, 0);
+  EXPECT_EQ(copies_of(texts), of_one);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_THAT(found[i], Pointwise(FloatNear(near_enough), expected[i])) << i;
   }
 }
 

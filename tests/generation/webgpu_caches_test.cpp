@@ -1,37 +1,26 @@
 // Generation with keys and values on a software Vulkan device: the tokens of the CPU, in runs that texts share.
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
+#include <string>
 #include <vector>
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "base/software_vulkan.h"
 #include "device_generation.h"
 
 namespace gpux::generation {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// A software Vulkan device.
 class WebGpuCaches : public DeviceCachesTest {
  protected:
-  static constexpr const char* loader = GPUX_DEPS_DIR "/vulkan/libvulkan.so.1";
-  static constexpr const char* library = GPUX_DEPS_DIR "/webgpu/libonnxruntime_providers_webgpu.so";
-
   void SetUp() override {
-    if (!fs::exists(loader) || !fs::exists(library)) {
-      GTEST_SKIP() << "no WebGPU plugin or software Vulkan in " GPUX_DEPS_DIR ": scripts/setup fetches them";
-    }
+    const std::string problem = test::use_software_vulkan(GPUX_DEPS_DIR);
+    if (!problem.empty()) GTEST_SKIP() << problem;
     DeviceCachesTest::SetUp();
-    // The plugin opens it by its name.
-    ASSERT_NE(::dlopen(loader, RTLD_NOW | RTLD_GLOBAL), nullptr) << ::dlerror();
-    ::setenv("VK_ICD_FILENAMES", GPUX_DEPS_DIR "/vulkan/vk_swiftshader_icd.json", 1);
-    ::setenv("ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER", "1", 1);
   }
 
-  static LoadOptions device() { return on("webgpu", library); }
+  static LoadOptions device() { return test::on_software_vulkan(GPUX_DEPS_DIR); }
 };
 
 TEST_F(WebGpuCaches, GiveTheTokensOfTheCpu) {

@@ -149,7 +149,7 @@ void set_limits(const SandboxPlan& plan, SandboxReport& report) {
   // Root is not limited: threads are all that it can start.
   if (::getuid() != 0) limits.set(RLIMIT_NPROC, threads_of_this_user() + plan.max_more_threads, "threads");
   if (!plan.memory_bytes) {
-    report.missing.emplace_back("a limit of memory: AddressSanitizer needs more address space");
+    report.missing.emplace_back("a limit of memory: the sanitizer of this build needs more");
     return;
   }
   ::signal(SIGXFSZ, SIG_IGN);
