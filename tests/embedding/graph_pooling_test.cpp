@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,6 @@
 #include "onnx/graph_writer.h"
 #include "onnx/pooled_output.h"
 #include "runtime/cpu_runtime.h"
-#include "runtime/example_device.h"
 
 namespace gpux::embedding {
 namespace {
@@ -241,9 +241,33 @@ TEST_F(PooledEncoders, GiveTheVectorsOfTheHost) {
   }
 }
 
-// Eight texts, of a length once they are filled up: the copies between the nodes are those of one run.
+// A word's vector times two: the example provider computes the product, and the texts that share a run are one.
+void write_doubled_words(const std::filesystem::path& file) {
+  constexpr std::int64_t words = 200, size = 4;
+  onnx::GraphWriter graph("encoder");
+  const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};
+  const std::array<onnx::WrittenSize, 3> vectors{"batch", "sequence", size};
+  for (const char* name : {"input_ids", "attention_mask"}) graph.input(name, ElementType::int64, tokens);
+  std::vector<float> table(static_cast<std::size_t>(words * size));
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i * 37 % 101) / 101;
+  const std::string gathered = graph.node("Gather", {graph.floats("words", table, {words, size}), "input_ids"});
+  graph.node("Mul", {gathered, graph.scalar(2)}, {}, "last_hidden_state");
+  graph.output("last_hidden_state", ElementType::float32, vectors);
+  graph.write(file, 17, 8);
+}
+
+// Eight texts, of a length once they are filled up: the copies are those of one run.
 TEST_F(PooledEncoders, ShareARunOnADevice) {
-  const Embedder on_host = embedder("cpu", Batching::exact), on_device = embedder("example", Batching::throughput);
+  const test::TemporaryFolder folder;
+  const std::filesystem::path encoder =
+      test::write_encoder_folder(folder, R"({"pooling_mode_mean_tokens": true})", true);
+  write_doubled_words(encoder / "onnx/model.onnx");
+  const importer::SentenceModel model = importer::read_sentence_model(encoder);
+  LoadOptions device;
+  device.provider = "example";
+  device.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};
+  const Embedder on_host(model, Runtime(model.onnx_file, {.provider = "cpu"}), Batching::exact),
+      on_device(model, Runtime(model.onnx_file, device), Batching::throughput);
   ASSERT_GT(on_device.batching(true).limits.max_rows, 1) << on_device.batching(true).sharing.reason;
   std::vector<PreparedText> texts;
   std::vector<std::vector<float>> expected;
@@ -253,15 +277,11 @@ TEST_F(PooledEncoders, ShareARunOnADevice) {
     ASSERT_EQ(texts.back().length, texts.front().length);
     expected.push_back(on_host.embed(text));
   }
-  std::vector<std::vector<float>> found;
-  const auto copies_of = [&](std::span<const PreparedText> some) {
-    const std::uint64_t before = test::all_provider_counts().front();
-    found = on_device.embed(some, {});
-    return test::all_provider_counts().front() - before;
-  };
-  const std::uint64_t of_one = copies_of(std::span(texts).first(1));
-  EXPECT_GT(of_one, 0);
-  EXPECT_EQ(copies_of(texts), of_one);
+  const TransferCounts before = on_device.runtime().transfers();
+  const std::vector<std::vector<float>> found = on_device.embed(texts, {});
+  const TransferCounts after = on_device.runtime().transfers();
+  EXPECT_EQ(after.from_device - before.from_device, 1);
+  EXPECT_EQ(after.from_device_bytes - before.from_device_bytes, 8 * texts.front().length * 4 * sizeof(float));
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_THAT(found[i], Pointwise(FloatNear(near_enough), expected[i])) << i;
   }
