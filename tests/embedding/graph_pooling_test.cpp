@@ -243,7 +243,7 @@ TEST_F(PooledEncoders, GiveTheVectorsOfTheHost) {
 
 // A word's vector times two: the example provider computes the product, and the texts that share a run are one.
 void write_doubled_words(const std::filesystem::path& file) {
-  constexpr std::int64_t words = 200, size = 4;
+  constexpr std::int64_t words = 2000, size = 4;
   onnx::GraphWriter graph("encoder");
   const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};
   const std::array<onnx::WrittenSize, 3> vectors{"batch", "sequence", size};
@@ -272,7 +272,7 @@ TEST_F(PooledEncoders, ShareARunOnADevice) {
   std::vector<PreparedText> texts;
   std::vector<std::vector<float>> expected;
   for (std::size_t i = 0; i < 8; ++i) {
-    const std::string text = i % 2 == 0 ? "the quick brown" : "the lazy dog runs";
+    const std::string text = i % 2 == 0 ? "the quick brown fox" : "the lazy brown fox";
     texts.push_back(on_device.encoder().prepare(text, {}));
     ASSERT_EQ(texts.back().length, texts.front().length);
     expected.push_back(on_host.embed(text));
