@@ -32,7 +32,8 @@ std::vector<float> made_weights(std::size_t count, unsigned seed) {
 
 // A decoder of one layer whose keys and values come from products with one, and go to such: the example provider, which
 // computes nothing else, has them in its memory.
-void write_decoder_with_products(const fs::path& file) {
+// `mixes_rows`: a text's logits depend on the others of its run.
+void write_decoder_with_products(const fs::path& file, bool mixes_rows = false) {
   onnx::GraphWriter graph("decoder");
   const auto weights = [&](const char* name, std::size_t rows, std::size_t columns, unsigned seed) {
     return graph.floats(name, made_weights(rows * columns, seed),
@@ -71,7 +72,10 @@ void write_decoder_with_products(const fs::path& file) {
                          {"attended", present[0], present[1]});
   graph.node("Mul", {present[0], one}, {}, "present.0.key");
   graph.node("Mul", {present[1], one}, {}, "present.0.value");
-  const std::string hidden = graph.node("Add", {"attended", tokens});
+  std::string hidden = graph.node("Add", {"attended", tokens});
+  if (mixes_rows) {
+    hidden = graph.node("Add", {hidden, graph.node("ReduceMax", {hidden}, {{"axes", std::vector<std::int64_t>{0}}})});
+  }
   graph.output("logits", ElementType::float32,
                std::array<onnx::WrittenSize, 3>{"batch", "sequence", std::int64_t{vocabulary}});
   graph.node("MatMul", {hidden, weights("head", hidden_size, vocabulary, 5)}, {}, "logits");
@@ -153,6 +157,13 @@ TEST_F(ExampleCaches, EndTheLongestTextWhereTheDeviceHasNoMemory) {
   const std::optional<Error> error = ended->get_future().get();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+}
+
+TEST_F(ExampleCaches, RunOneByOneWhereRowsDependOnOthers) {
+  write_decoder_with_products(model() / "model.onnx", true);
+  const auto there = engine(device());
+  EXPECT_THAT(there->verdict().notes, testing::Contains(testing::HasSubstr("each text runs alone")));
+  EXPECT_EQ(generated(*there, requests(8), true).texts, generated(*engine(on_cpu()), requests(8), false).texts);
 }
 
 // With room for one text alone.
