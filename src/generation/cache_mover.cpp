@@ -65,12 +65,12 @@ CacheMover::CacheMover(const CacheLayout& layout, const LoadOptions& options) {
   for (std::size_t sources = 1; sources <= max_sources; ++sources) {
     const std::filesystem::path file = folder.path() / fmt::format("{}.onnx", sources);
     write_model(file, layout, sources);
-    models_.emplace_back(file, options);
+    models_.push_back(std::make_unique<Model>(file, options));
   }
 }
 
 DeviceArrays CacheMover::gather(std::span<const DeviceArrays* const> sources, std::span<const std::size_t> rows,
-                                std::size_t capacity) const {
+                                std::size_t capacity) {
   NamedValues inputs;
   NamedDeviceTensors device_inputs;
   for (std::size_t source = 0; source < sources.size(); ++source) {
@@ -83,9 +83,8 @@ DeviceArrays CacheMover::gather(std::span<const DeviceArrays* const> sources, st
   }
   inputs.emplace_back("rows", indices(rows.size(), [&](std::size_t i) { return rows[i]; }));
   DeviceArrays moved;
-  for (auto& [name, tensor] : models_.at(sources.size() - 1).infer_on_device(inputs, device_inputs)) {
-    moved.push_back(std::move(tensor));
-  }
+  runtime::SessionReplica& session = models_.at(sources.size() - 1)->session;
+  for (auto& [name, tensor] : session.run_without_reading(inputs, device_inputs)) moved.push_back(std::move(tensor));
   return moved;
 }
 

@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "generation/key_value_cache.h"
 #include "gpux/device_tensor.h"
 #include "gpux/runtime.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux::generation {
 
@@ -26,10 +29,18 @@ class CacheMover {
   /// second behind those of the first. What is beyond a source's positions repeats its last. Errors of
   /// Runtime::infer().
   [[nodiscard]] DeviceArrays gather(std::span<const DeviceArrays* const> sources, std::span<const std::size_t> rows,
-                                    std::size_t capacity) const;
+                                    std::size_t capacity);
 
  private:
-  std::vector<Runtime> models_;  // for one source, and for two
+  /// A model that is loaded, and runs in it.
+  struct Model {
+    Model(const std::filesystem::path& file, const LoadOptions& options) : runtime(file, options), session(runtime) {}
+
+    Runtime runtime;
+    runtime::SessionReplica session;
+  };
+
+  std::vector<std::unique_ptr<Model>> models_;  // for one source, and for two
 };
 
 }  // namespace gpux::generation

@@ -26,7 +26,7 @@ bool computes_pairs(const Runtime& runtime) {
 
 std::unique_ptr<SequenceCaches> make_caches(const Runtime& runtime, runtime::SessionReplica& session,
                                             const DecoderSignature& signature, std::size_t slots) {
-  const bool is_on_device = session.keeps_on_device(signature.layers.front().present_key);
+  const bool is_on_device = session.makes_on_device(signature.layers.front().present_key);
   if (!signature.writes_in_place) return std::make_unique<CopiedCaches>(session, signature, slots);
   if (!is_on_device) return std::make_unique<HostCaches>(session, signature, slots);
   try {

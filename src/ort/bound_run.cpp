@@ -97,7 +97,7 @@ struct Session::BoundRun {
            state.inputs.of(static_cast<std::size_t>(found - state.input_names.begin())) == Place::device;
   }
 
-  void bind_outputs(std::span<const std::size_t> indices, bool may_preallocate) {
+  void bind_outputs(std::span<const std::size_t> indices, Kept kept, bool may_preallocate) {
     outputs.clear();
     for (const std::size_t output : indices) {
       const std::string& name = state.output_names.at(output);
@@ -106,7 +106,7 @@ struct Session::BoundRun {
       if (preallocated.value) {
         binding.BindOutput(name.c_str(), preallocated.value);
       } else {
-        const bool stays = state.outputs.of(output) == Place::device;
+        const bool stays = state.stays_on_device(output, kept);
         binding.BindOutput(name.c_str(),
                            stays ? static_cast<const OrtMemoryInfo*>(state.outputs.memories[output]) : host_memory());
       }
@@ -174,14 +174,14 @@ struct Session::BoundRun {
 
 std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
                                             const std::vector<std::size_t>& outputs, RunHandle* handle,
-                                            const NamedDeviceValues& in_place) const {
+                                            const NamedDeviceValues& in_place, Kept kept) const {
   BoundRun run(*state_);
   run.bind_inputs(inputs);
   for (const auto& [name, value] : device_inputs) {
     run.note_shape(name, value.shape());
     run.binding.BindInput(name.c_str(), value.state_->staged.value);
   }
-  run.bind_outputs(outputs, true);
+  run.bind_outputs(outputs, kept, true);
   run.bind_in_place(in_place);
   RunHandle::Options* const given = handle == nullptr ? nullptr : handle->options_.get();
   const StoppableRun stoppable(state_->has_plugins ? given : nullptr, state_->session);
@@ -209,7 +209,7 @@ std::vector<StagedValue> Session::run_bound(const NamedValues& inputs, const Nam
     if (!run.has_preallocated() || !is_about_preallocated_memory(exception.what())) throw;
     const std::vector<StagedValue> expected = std::move(run.outputs);
     run.binding.ClearBoundOutputs();
-    run.bind_outputs(outputs, false);
+    run.bind_outputs(outputs, kept, false);
     run.bind_in_place(in_place);
     compute();
     run.note_misdeclared(outputs, expected);
@@ -248,7 +248,7 @@ NamedValues Session::run_staged(const NamedValues& inputs, const std::vector<std
 
 NamedDeviceValues Session::run_on_device(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
                                          const std::vector<std::size_t>& outputs, RunHandle* handle,
-                                         const NamedDeviceValues& in_place) const {
+                                         const NamedDeviceValues& in_place, Kept kept) const {
   NamedValues of_host = inputs;
   NamedDeviceValues of_device;
   for (const auto& [name, value] : device_inputs) {
@@ -259,7 +259,7 @@ NamedDeviceValues Session::run_on_device(const NamedValues& inputs, const NamedD
     }
   }
   try {
-    std::vector<StagedValue> values = run_bound(of_host, of_device, outputs, handle, in_place);
+    std::vector<StagedValue> values = run_bound(of_host, of_device, outputs, handle, in_place, kept);
     const InputMemory input_memory(of_host, std::pmr::get_default_resource());
     NamedDeviceValues results;
     results.reserve(outputs.size());
@@ -270,7 +270,7 @@ NamedDeviceValues Session::run_on_device(const NamedValues& inputs, const NamedD
             ErrorCode::invalid_input,
             fmt::format("output '{}' is no tensor, and only tensors stay on a device; accepted: infer()", name));
       }
-      if (state_->outputs.of(outputs[i]) == Place::device) {
+      if (state_->stays_on_device(outputs[i], kept)) {
         results.emplace_back(
             name, DeviceValue::State::of_device(std::move(values[i]), state_->outputs.memories[outputs[i]], state_));
       } else {

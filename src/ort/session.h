@@ -116,6 +116,12 @@ class OtherShape : public Error {
   using Error::Error;
 };
 
+/// Which outputs a run leaves on a device.
+enum class Kept : std::uint8_t {
+  readable,  ///< those that DeviceValue::read() copies: of plugins
+  all,       ///< also those that only runs copy to and from: DeviceValue::read() is Error internal
+};
+
 /// A loaded model in the open core. Runs may happen on several threads at once.
 class Session {
  public:
@@ -158,6 +164,9 @@ class Session {
   /// The same of one output, an index into output_names().
   [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept;
 
+  /// Whether the session makes that output in memory of a device, of whatever provider.
+  [[nodiscard]] bool makes_on_device(std::size_t output) const noexcept;
+
   /// Whether any input or output is in device memory that only runs copy to and from: that of a provider that is no
   /// plugin.
   [[nodiscard]] bool uses_other_device() const noexcept;
@@ -173,7 +182,8 @@ class Session {
   /// input: what this means is up to the operator. Error internal: the session makes that output elsewhere.
   [[nodiscard]] NamedDeviceValues run_on_device(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
                                                 const std::vector<std::size_t>& outputs, RunHandle* handle = nullptr,
-                                                const NamedDeviceValues& in_place = {}) const;
+                                                const NamedDeviceValues& in_place = {},
+                                                Kept kept = Kept::readable) const;
 
   /// Of all runs, uploads and reads of this session's values so far.
   [[nodiscard]] TransferCounts transfers() const noexcept;
@@ -198,7 +208,8 @@ class Session {
   struct BoundRun;
   [[nodiscard]] std::vector<StagedValue> run_bound(const NamedValues& inputs, const NamedDeviceValues& device_inputs,
                                                    const std::vector<std::size_t>& outputs, RunHandle* handle,
-                                                   const NamedDeviceValues& in_place = {}) const;
+                                                   const NamedDeviceValues& in_place = {},
+                                                   Kept kept = Kept::readable) const;
   [[nodiscard]] NamedValues run_staged(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                        RunHandle* handle) const;
   explicit Session(std::shared_ptr<State> state);

@@ -243,6 +243,10 @@ bool Session::keeps_on_device(std::size_t output) const noexcept {
   return state_->outputs.of(output) == Place::device;
 }
 
+bool Session::makes_on_device(std::size_t output) const noexcept {
+  return state_->outputs.of(output) != Place::host;
+}
+
 bool Session::uses_other_device() const noexcept {
   return std::ranges::any_of(std::array{&state_->inputs, &state_->outputs}, [](const ValuePlaces* values) {
     return std::ranges::find(values->places, Place::other_device) != values->places.end();

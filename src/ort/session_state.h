@@ -104,6 +104,12 @@ struct Session::State {
                                                       const std::vector<std::size_t>& outputs,
                                                       std::optional<Ort::RunOptions>& own) const;
 
+  /// Whether a run leaves this output, an index into output_names, on its device.
+  [[nodiscard]] bool stays_on_device(std::size_t output, Kept kept) const noexcept {
+    const Place place = outputs.of(output);
+    return place == Place::device || (kept == Kept::all && place == Place::other_device);
+  }
+
   /// Whether the run has left this output, an index into output_names, as a tensor on the device.
   [[nodiscard]] bool is_tensor_of_device(std::size_t output, const Ort::Value& value) const {
     return outputs.of(output) == Place::device && value && value.IsTensor();

@@ -63,12 +63,12 @@ void Runtime::State::note_device(const std::string& error) const {
 
 NamedDeviceTensors Runtime::State::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
                                                  const std::vector<std::size_t>& outputs, runtime::StopHandle* handle,
-                                                 const NamedDeviceTensors& in_place) const {
+                                                 const NamedDeviceTensors& in_place, ort::Kept kept) const {
   using runtime::DeviceTensorState;
   runtime::check_compiled_shapes(profile_of_shapes, inputs, device_inputs);
   NamedDeviceTensors results;
-  if (!uses_device()) {
-    if (!in_place.empty()) throw Error(ErrorCode::internal, "outputs are written in place on a device alone");
+  const bool is_here = !remote && !steps;
+  if (!uses_device() && !(is_here && (kept == ort::Kept::all || !in_place.empty()))) {
     NamedValues all = inputs;
     for (const auto& [name, tensor] : device_inputs) all.emplace_back(name, tensor.read());
     for (auto& [name, value] : run(all, outputs, handle)) {
@@ -97,7 +97,7 @@ NamedDeviceTensors Runtime::State::run_on_device(const NamedValues& inputs, cons
   }
   ort::NamedDeviceValues values = noting_device([&] {
     return loaded.session->run_on_device(of_host, of_device, outputs, handle == nullptr ? nullptr : handle->here(),
-                                         written);
+                                         written, kept);
   });
   for (auto& [name, value] : values) {
     results.emplace_back(std::move(name), DeviceTensorState::wrap(std::move(value)));

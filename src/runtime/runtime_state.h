@@ -101,11 +101,12 @@ struct Runtime::State {
 
   [[nodiscard]] bool keeps_on_device() const noexcept { return uses_device() && loaded.session->keeps_on_device(); }
 
-  // `in_place`: as of ort::Session::run_on_device(), where uses_device().
+  // `in_place` and `kept`: as of ort::Session::run_on_device(), of a session in this process without steps.
   [[nodiscard]] NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
                                                  const std::vector<std::size_t>& outputs,
                                                  runtime::StopHandle* handle = nullptr,
-                                                 const NamedDeviceTensors& in_place = {}) const;
+                                                 const NamedDeviceTensors& in_place = {},
+                                                 ort::Kept kept = ort::Kept::readable) const;
 
   template <typename Run>
   static auto within_time(const std::shared_ptr<State>& shared, const InferOptions& options, Run run);

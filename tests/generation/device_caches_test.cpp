@@ -1,6 +1,4 @@
 // Generation with keys and values on the example provider's device: the tokens of the CPU, in runs that texts share.
-#include <array>
-#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -12,75 +10,11 @@
 #include <gtest/gtest.h>
 
 #include "device_generation.h"
-#include "onnx/graph_writer.h"
 
 namespace gpux::generation {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t vocabulary = 204, heads = 2, head_size = 16, hidden_size = heads * head_size;
-
-std::vector<float> made_weights(std::size_t count, unsigned seed) {
-  std::vector<float> weights(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    seed = seed * 1664525U + 1013904223U;
-    weights[i] = static_cast<float>(seed >> 8) / 16777216.0F - 0.5F;
-  }
-  return weights;
-}
-
-// A decoder of one layer whose keys and values come from products with one, and go to such: the example provider, which
-// computes nothing else, has them in its memory.
-// `mixes_rows`: a text's logits depend on the others of its run.
-void write_decoder_with_products(const fs::path& file, bool mixes_rows = false) {
-  onnx::GraphWriter graph("decoder");
-  const auto weights = [&](const char* name, std::size_t rows, std::size_t columns, unsigned seed) {
-    return graph.floats(name, made_weights(rows * columns, seed),
-                        {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)});
-  };
-  const auto input = [&](const char* name, const char* length) {
-    graph.input(name, ElementType::int64, std::array<onnx::WrittenSize, 2>{"batch", length});
-  };
-  input("input_ids", "sequence");
-  input("attention_mask", "total_sequence");
-  const auto sizes = [](const char* length) {
-    return std::array<onnx::WrittenSize, 4>{"batch", std::int64_t{heads}, length, std::int64_t{head_size}};
-  };
-  std::vector<std::string> past, present;
-  const std::string one = graph.scalar(1);
-  for (const char* part : {"key", "value"}) {
-    const std::string name = std::string("past_key_values.0.") + part;
-    graph.input(name, ElementType::float32, sizes("past_sequence"));
-    graph.output(std::string("present.0.") + part, ElementType::float32, sizes("total_sequence"));
-    past.push_back(graph.node("Mul", {name, one}));
-    present.push_back(std::string("computed.") + part);
-  }
-  const std::string tokens = graph.node("Gather", {weights("words", vocabulary, hidden_size, 1), "input_ids"});
-  const auto projected = [&](const char* name, unsigned seed) {
-    return graph.node("MatMul", {tokens, weights(name, hidden_size, hidden_size, seed)});
-  };
-  const std::string axis = graph.integers(std::vector<std::int64_t>{1});
-  const std::string counted = graph.node("ReduceSum", {"attention_mask", axis}, {{"keepdims", std::int64_t{0}}});
-  const std::int64_t int32 = 6;
-  const std::string last = graph.node("Cast", {graph.node("Sub", {counted, graph.integer(1)})}, {{"to", int32}});
-  const std::string total = graph.node("Gather", {graph.node("Shape", {"attention_mask"}), graph.integer(1)});
-  const std::string query = projected("query", 2), key = projected("key", 3), value = projected("value", 4);
-  graph.contributed_node("GroupQueryAttention",
-                         {query, key, value, past[0], past[1], last, graph.node("Cast", {total}, {{"to", int32}})},
-                         {{"num_heads", std::int64_t{heads}}, {"kv_num_heads", std::int64_t{heads}}},
-                         {"attended", present[0], present[1]});
-  graph.node("Mul", {present[0], one}, {}, "present.0.key");
-  graph.node("Mul", {present[1], one}, {}, "present.0.value");
-  std::string hidden = graph.node("Add", {"attended", tokens});
-  if (mixes_rows) {
-    hidden = graph.node("Add", {hidden, graph.node("ReduceMax", {hidden}, {{"axes", std::vector<std::int64_t>{0}}})});
-  }
-  graph.output("logits", ElementType::float32,
-               std::array<onnx::WrittenSize, 3>{"batch", "sequence", std::int64_t{vocabulary}});
-  graph.node("MatMul", {hidden, weights("head", hidden_size, vocabulary, 5)}, {}, "logits");
-  graph.write(file, 17, 8);
-}
 
 class ExampleCaches : public DeviceCachesTest {
  protected:

@@ -86,6 +86,20 @@ NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, cons
   });
 }
 
+NamedDeviceTensors SessionReplica::run_without_reading(const NamedValues& inputs,
+                                                       const NamedDeviceTensors& device_inputs) {
+  const Runtime::State& state = *runtime_.state_;
+  return stoppable([&](StopHandle* handle) {
+    return state.run_on_device(inputs, device_inputs, state.all_outputs, handle, {}, ort::Kept::all);
+  });
+}
+
+bool SessionReplica::makes_on_device(std::string_view output) const {
+  const Runtime::State& state = *runtime_.state_;
+  if (state.remote || state.steps) return false;
+  return state.loaded.session->makes_on_device(state.output_indices({std::string(output)}).front());
+}
+
 LoadOptions SessionReplica::options_for_same_device() const {
   const Runtime::State& state = *runtime_.state_;
   LoadOptions same;

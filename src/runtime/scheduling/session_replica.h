@@ -44,15 +44,23 @@ class SessionReplica : public Replica {
   [[nodiscard]] bool can_place(std::size_t output) const noexcept;
 
   /// Runtime::infer_on_device() with a handle that stop() finds, of inputs that are known to fit. `in_place`: more
-  /// outputs, where keeps_on_device(), each with a tensor of the device that it is written to; it may be an input.
+  /// outputs, where makes_on_device(), each with a tensor of the device that it is written to; it may be an input.
   NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
                                    const std::vector<std::size_t>& outputs, const NamedDeviceTensors& in_place = {});
+
+  /// The same for all outputs, which stay where the session makes them, whatever the provider: those of one that is no
+  /// plugin can be given to runs alone, and not be read.
+  NamedDeviceTensors run_without_reading(const NamedValues& inputs, const NamedDeviceTensors& device_inputs);
 
   /// What loads another model onto the provider and the device of this one.
   [[nodiscard]] LoadOptions options_for_same_device() const;
 
   /// Whether that leaves the output of this name on a device.
   [[nodiscard]] bool keeps_on_device(std::string_view output) const;
+
+  /// Whether the session is in this process, without steps before or behind the model, and makes the output of this
+  /// name on a device.
+  [[nodiscard]] bool makes_on_device(std::string_view output) const;
 
   /// The names of the outputs that the indices are of.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
