@@ -27,7 +27,17 @@ DeviceCaches::DeviceCaches(const Runtime& runtime, runtime::SessionReplica& sess
       slots_(slots) {}
 
 Tensor DeviceCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
-  return rows.size() == 1 || can_batch() ? run_together(first_slot, rows) : run_one_by_one(first_slot, rows);
+  if (rows.size() > 1) return can_batch() ? run_together(first_slot, rows) : run_one_by_one(first_slot, rows);
+  return takes_prompts_ ? run_together(first_slot, rows) : run_by_token(first_slot, rows.front());
+}
+
+Tensor DeviceCaches::run_by_token(std::size_t slot, const DecoderRow& row) {
+  Tensor logits;
+  for (std::size_t i = 0; i < row.tokens.size(); ++i) {
+    const DecoderRow one{row.past + i, row.tokens.subspan(i, 1)};
+    logits = run_together(slot, {&one, 1});
+  }
+  return logits;
 }
 
 Tensor DeviceCaches::run_one_by_one(std::size_t first_slot, std::span<const DecoderRow> rows) {
@@ -187,25 +197,32 @@ const std::shared_ptr<const DeviceCaches::Group>& DeviceCaches::empty_group() {
 }
 
 void DeviceCaches::compare_rows(std::size_t vocabulary) {
-  constexpr std::array<std::size_t, 3> lengths{7, 3, 12};
-  std::vector<std::vector<std::uint32_t>> prompts;
+  // With lengths on both sides of what kernels compute at once.
+  constexpr std::array<std::size_t, 3> lengths{18, 3, 13};
+  std::vector<std::vector<std::uint32_t>> texts;
   std::vector<DecoderRow> next;
   std::vector<Tensor> alone;
+  sharing_ = Sharing::none;
+  takes_prompts_ = true;
   for (const std::size_t length : lengths) {
-    std::vector<std::uint32_t>& prompt = prompts.emplace_back();
+    std::vector<std::uint32_t>& text = texts.emplace_back();
     for (std::size_t i = 0; i <= length; ++i) {
-      prompt.push_back(static_cast<std::uint32_t>((length + i) * vocabulary / 20 % vocabulary));
+      text.push_back(static_cast<std::uint32_t>((length + i) * vocabulary / 20 % vocabulary));
     }
   }
-  sharing_ = Sharing::none;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::span<const std::uint32_t> prompt = prompts[i];
-    const DecoderRow first{0, prompt.first(lengths[i])};
-    (void)run(i, {&first, 1});
-    next.push_back({lengths[i], prompt.last(1)});
-    alone.push_back(run(i, {&next.back(), 1}));
+  for (std::size_t slot = 0; slot < texts.size(); ++slot) {
+    const std::span<const std::uint32_t> text = texts[slot];
+    const DecoderRow prompt{0, text.first(lengths[slot])};
+    const Tensor at_once = run_together(slot, {&prompt, 1}), by_token = run_by_token(slot, prompt);
+    takes_prompts_ = takes_prompts_ && is_near(by_token, at_once);
+    next.push_back({lengths[slot], text.last(1)});
+    alone.push_back(run_together(slot, {&next.back(), 1}));
   }
   sharing_ = compare(alone, next);
+}
+
+bool DeviceCaches::is_near(const Tensor& expected, const Tensor& found) const {
+  return embedding::are_near(Value(expected), Value(found), embedding::rounding_of(runtime_.verdict().precision));
 }
 
 DeviceCaches::Sharing DeviceCaches::compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows) {
@@ -217,14 +234,13 @@ DeviceCaches::Sharing DeviceCaches::compare(const std::vector<Tensor>& alone, co
     log::info("texts that share a run: {}", error.message());
     return Sharing::none;
   }
-  const double rounding = embedding::rounding_of(runtime_.verdict().precision);
   Sharing sharing = Sharing::equal;
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const std::size_t bytes = alone[i].byte_size();
     if (std::ranges::equal(alone[i].bytes(), together.bytes().subspan(i * bytes, bytes))) continue;
     Tensor row = Tensor::allocate(ElementType::float32, alone[i].shape());
     std::ranges::copy(together.bytes().subspan(i * bytes, bytes), row.mutable_bytes().begin());
-    if (!embedding::are_near(Value(alone[i]), Value(row), rounding)) return Sharing::none;
+    if (!is_near(alone[i], row)) return Sharing::none;
     sharing = Sharing::near;
   }
   return sharing;
@@ -252,17 +268,21 @@ void DeviceCaches::release(std::size_t slot, std::size_t first, std::size_t /*en
 }
 
 std::optional<std::string> DeviceCaches::note() const {
-  constexpr const char* place = "keys and values stay on the device, where the model writes them, ";
+  std::string note = "keys and values stay on the device, where the model writes them, and ";
   switch (sharing_) {
     case Sharing::none:
-      return std::string(place) +
-             "and each text runs alone: together with others it failed, or its logits were not near";
+      note += "each text runs alone: together with others it failed, or its logits were not near";
+      break;
     case Sharing::near:
-      return std::string(place) + "and texts share runs: their logits differ from those alone in the last digits";
+      note += "texts share runs: their logits differ from those alone in the last digits";
+      break;
     case Sharing::equal:
+      note += "texts share runs: their logits were those of each alone, bit by bit";
       break;
   }
-  return std::string(place) + "and texts share runs: their logits were those of each alone, bit by bit";
+  if (!takes_prompts_)
+    note += "; prompts run token by token: in runs of several tokens the provider gives other logits";
+  return note;
 }
 
 }  // namespace gpux::generation

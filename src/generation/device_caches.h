@@ -55,6 +55,9 @@ class DeviceCaches : public SequenceCaches {
   /// What the logits of the rows are in one run, compared with those of each alone.
   [[nodiscard]] Sharing compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows);
 
+  [[nodiscard]] bool is_near(const Tensor& expected, const Tensor& found) const;
+
+  [[nodiscard]] Tensor run_by_token(std::size_t slot, const DecoderRow& row);
   [[nodiscard]] Tensor run_together(std::size_t first_slot, std::span<const DecoderRow> rows);
   [[nodiscard]] Tensor run_one_by_one(std::size_t first_slot, std::span<const DecoderRow> rows);
   /// The rows of all slots of the group: those of the run, and one token for each other.
@@ -82,6 +85,7 @@ class DeviceCaches : public SequenceCaches {
   std::vector<Slot> slots_;
   std::shared_ptr<const Group> empty_;
   Sharing sharing_ = Sharing::none;
+  bool takes_prompts_ = true;        // a run of several tokens gives the logits of as many runs
   bool is_short_of_memory_ = false;  // a run had none: from then on no row is computed that nobody reads
 };
 
