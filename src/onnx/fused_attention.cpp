@@ -297,19 +297,16 @@ class Fusion {
  public:
   explicit Fusion(std::string_view graph) : text_(graph), graph_(graph), writer_({}, made_prefix) {}
 
-  bool run(FusedModel& result) {
-    if (graph_.has_made_names()) return false;
+  /// The operators that were added; none: there is nothing to fuse.
+  std::map<std::string, std::size_t> run() {
+    if (graph_.has_made_names()) return {};
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (const auto attention = Matcher(graph_).attention_of(graph_.nodes()[i])) {
-        write_attention(*attention, i);
-        ++result.attentions;
-      }
+      if (const auto attention = Matcher(graph_).attention_of(graph_.nodes()[i])) write_attention(*attention, i);
     }
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      const auto norm = Matcher(graph_).norm_of(graph_.nodes()[i]);
-      if (norm) fuse_norm(*norm, i, result);
+      if (const auto norm = Matcher(graph_).norm_of(graph_.nodes()[i])) write_norm(*norm, i);
     }
-    return !replaced_.empty();
+    return std::move(operators_);
   }
 
   /// The fields of the graph with what was fused.
@@ -334,29 +331,24 @@ class Fusion {
   }
 
  private:
-  // What was written since then, with constants.
-  [[nodiscard]] std::string written_since(std::size_t begin) const { return writer_.fields().substr(begin); }
+  // `begin`: of what was written for the operator, with its constants.
+  void put(std::size_t place, std::size_t begin, const std::string& type) {
+    replaced_.emplace(place, writer_.fields().substr(begin));
+    ++operators_[type];
+  }
 
   void write_attention(const FoundAttention& found, std::size_t end) {
     const AttentionInputs& inputs = found.inputs;
     const std::size_t begin = writer_.fields().size();
-    const std::vector<std::string> values{query_of(inputs),
-                                          std::string(inputs.key),
-                                          std::string(inputs.value),
-                                          "",
-                                          "",
-                                          inputs.bias.empty() ? std::string() : bias_of(inputs)};
-    writer_.contributed_value("MultiHeadAttention", trimmed(values), {{"num_heads", inputs.heads}, {"scale", 1.0F}},
+    std::vector<std::string> values{query_of(inputs), std::string(inputs.key), std::string(inputs.value)};
+    if (!inputs.bias.empty()) values.insert(values.end(), {"", "", bias_of(inputs)});
+    const std::string type = "MultiHeadAttention";
+    writer_.contributed_value(type, values, {{"num_heads", inputs.heads}, {"scale", 1.0F}},
                               graph_.nodes()[end].outputs.front());
-    replaced_.emplace(end, written_since(begin));
+    put(end, begin, type);
     removed_.insert(found.inner.begin(), found.inner.end());
     for (const Name value : {inputs.query, inputs.key, inputs.value}) graph_.add_use(value);
     for (const Name value : {found.query, found.turned_key, found.value}) drop(value);
-  }
-
-  static std::vector<std::string> trimmed(std::vector<std::string> values) {
-    while (values.back().empty()) values.pop_back();
-    return values;
   }
 
   // Transposes and splits that nothing uses any more.
@@ -392,33 +384,36 @@ class Fusion {
     return found->second;
   }
 
-  void fuse_norm(const FoundNorm& norm, std::size_t end, FusedModel& result) {
+  void write_norm(const FoundNorm& norm, std::size_t end) {
     const Name output = graph_.nodes()[end].outputs.front();
+    const std::string type = norm.is_simplified ? "SimplifiedLayerNormalization" : "LayerNormalization";
     const std::size_t begin = writer_.fields().size();
     const auto sum = Matcher(graph_).sum_of(norm);
     if (sum && !replaced_.contains(*sum)) {
-      write_norm_of_sum(norm, graph_.nodes()[*sum], output);
-      replaced_.emplace(*sum, written_since(begin));
+      // In the place of the sum: nodes before the norm may use it.
+      writer_.contributed_node("Skip" + type, inputs_of(norm, graph_.nodes()[*sum]), {{"epsilon", norm.epsilon}},
+                               outputs_of(norm, output));
+      put(*sum, begin, "Skip" + type);
       removed_.insert(end);
-      ++(norm.is_simplified ? result.simplified_norms : result.norms);
     } else if (!norm.inner.empty()) {
-      writer_.node("SimplifiedLayerNormalization", {std::string(norm.input), std::string(norm.weights.front())},
+      writer_.node(type, {std::string(norm.input), std::string(norm.weights.front())},
                    {{"axis", std::int64_t{-1}}, {"epsilon", norm.epsilon}}, output);
-      replaced_.emplace(end, written_since(begin));
+      put(end, begin, type);
     }
     removed_.insert(norm.inner.begin(), norm.inner.end());
   }
 
-  // In the place of the sum: nodes before the norm may use it.
-  void write_norm_of_sum(const FoundNorm& norm, const NodeText& sum, Name output) {
+  static std::vector<std::string> inputs_of(const FoundNorm& norm, const NodeText& sum) {
     std::vector<std::string> inputs{std::string(input_of(sum, 0)), std::string(input_of(sum, 1))};
     inputs.insert(inputs.end(), norm.weights.begin(), norm.weights.end());
-    std::vector<std::string> outputs{std::string(output)};
-    // Operators of a norm read it more than once.
+    return inputs;
+  }
+
+  [[nodiscard]] std::vector<std::string> outputs_of(const FoundNorm& norm, Name output) const {
+    // The operators of a norm read it three times.
     const std::size_t own_uses = norm.inner.empty() ? 1 : 3;
-    if (graph_.uses_of(norm.input) != own_uses) outputs.insert(outputs.end(), {"", "", std::string(norm.input)});
-    const std::string_view type = norm.is_simplified ? "SkipSimplifiedLayerNormalization" : "SkipLayerNormalization";
-    writer_.contributed_node(type, inputs, {{"epsilon", norm.epsilon}}, outputs);
+    if (graph_.uses_of(norm.input) == own_uses) return {std::string(output)};
+    return {std::string(output), "", "", std::string(norm.input)};
   }
 
   std::string_view text_;
@@ -426,6 +421,7 @@ class Fusion {
   GraphWriter writer_;
   std::map<std::size_t, std::string> replaced_;  // by the node whose place it takes
   std::unordered_set<std::size_t> removed_;
+  std::map<std::string, std::size_t> operators_;
   std::map<std::pair<Name, std::pair<std::int64_t, std::int64_t>>, std::string> biases_;
 };
 
@@ -460,7 +456,8 @@ std::optional<FusedModel> with_fused_attention(std::string_view content) {
   ModelParts parts = split_model(content);
   Fusion fusion(parts.graph);
   FusedModel result;
-  if (!fusion.run(result)) return std::nullopt;
+  result.operators = fusion.run();
+  if (result.operators.empty()) return std::nullopt;
   result.content = std::move(parts.head);
   if (!opsets.has_contributed) {
     protozero::pbf_writer model(result.content);

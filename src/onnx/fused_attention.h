@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,9 +11,7 @@ namespace gpux::onnx {
 /// A model with fewer nodes that computes the same, but for rounding.
 struct FusedModel {
   std::string content;
-  std::size_t attentions = 0;        ///< MultiHeadAttention
-  std::size_t norms = 0;             ///< SkipLayerNormalization
-  std::size_t simplified_norms = 0;  ///< SkipSimplifiedLayerNormalization
+  std::map<std::string, std::size_t> operators;  ///< the fused ones that were added, and how many
 };
 
 /// The model with ONNX Runtime's fused operators (domain com.microsoft) in place of
