@@ -297,16 +297,12 @@ class Fusion {
  public:
   explicit Fusion(std::string_view graph) : text_(graph), graph_(graph), writer_({}, made_prefix) {}
 
-  /// The operators that were added; none: there is nothing to fuse.
-  std::map<std::string, std::size_t> run() {
+  /// What was added, without the content.
+  FusedModel run(const FusedParts& parts) {
     if (graph_.has_made_names()) return {};
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (const auto attention = Matcher(graph_).attention_of(graph_.nodes()[i])) write_attention(*attention, i);
-    }
-    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (const auto norm = Matcher(graph_).norm_of(graph_.nodes()[i])) write_norm(*norm, i);
-    }
-    return std::move(operators_);
+    if (parts.attention) fuse_attention();
+    if (parts.norms) fuse_norms();
+    return std::move(result_);
   }
 
   /// The fields of the graph with what was fused.
@@ -331,10 +327,22 @@ class Fusion {
   }
 
  private:
+  void fuse_attention() {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (const auto found = Matcher(graph_).attention_of(graph_.nodes()[i])) write_attention(*found, i);
+    }
+  }
+
+  void fuse_norms() {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (const auto found = Matcher(graph_).norm_of(graph_.nodes()[i])) write_norm(*found, i);
+    }
+  }
+
   // `begin`: of what was written for the operator, with its constants.
   void put(std::size_t place, std::size_t begin, const std::string& type) {
     replaced_.emplace(place, writer_.fields().substr(begin));
-    ++operators_[type];
+    ++result_.operators[type];
   }
 
   void write_attention(const FoundAttention& found, std::size_t end) {
@@ -346,20 +354,36 @@ class Fusion {
     writer_.contributed_value(type, values, {{"num_heads", inputs.heads}, {"scale", 1.0F}},
                               graph_.nodes()[end].outputs.front());
     put(end, begin, type);
+    result_.attentions.insert({.heads = inputs.heads,
+                               .head_size = inputs.width / inputs.heads,
+                               .bias_heads = bias_heads_of(inputs),
+                               .are_keys_packed = inputs.are_keys_packed});
     removed_.insert(found.inner.begin(), found.inner.end());
     for (const Name value : {inputs.query, inputs.key, inputs.value}) graph_.add_use(value);
     for (const Name value : {found.query, found.turned_key, found.value}) drop(value);
   }
 
+  [[nodiscard]] std::int64_t bias_heads_of(const AttentionInputs& inputs) const {
+    if (inputs.bias.empty()) return 0;
+    const Sizes* sizes = graph_.sizes_of(inputs.bias);
+    const bool has_heads = sizes != nullptr && sizes->size() >= 3 && (*sizes)[sizes->size() - 3] == inputs.heads;
+    return has_heads ? inputs.heads : 1;
+  }
+
   // Transposes and splits that nothing uses any more.
   void drop(Name value) {
-    if (!graph_.drop_use(value)) return;
-    const auto maker = graph_.maker_of(value);
-    if (!maker) return;
-    const NodeText& node = graph_.nodes()[*maker];
-    if (!is(&node, "Transpose") && !is(&node, "Reshape")) return;
-    removed_.insert(*maker);
-    for (const Name input : node.inputs) drop(input);
+    std::vector<Name> dropped{value};
+    while (!dropped.empty()) {
+      const Name last = dropped.back();
+      dropped.pop_back();
+      if (!graph_.drop_use(last)) continue;
+      const auto maker = graph_.maker_of(last);
+      if (!maker) continue;
+      const NodeText& node = graph_.nodes()[*maker];
+      if (!is(&node, "Transpose") && !is(&node, "Reshape")) continue;
+      removed_.insert(*maker);
+      dropped.insert(dropped.end(), node.inputs.begin(), node.inputs.end());
+    }
   }
 
   std::string query_of(const AttentionInputs& inputs) {
@@ -394,13 +418,23 @@ class Fusion {
       writer_.contributed_node("Skip" + type, inputs_of(norm, graph_.nodes()[*sum]), {{"epsilon", norm.epsilon}},
                                outputs_of(norm, output));
       put(*sum, begin, "Skip" + type);
+      add_form(norm, true);
       removed_.insert(end);
     } else if (!norm.inner.empty()) {
       writer_.node(type, {std::string(norm.input), std::string(norm.weights.front())},
                    {{"axis", std::int64_t{-1}}, {"epsilon", norm.epsilon}}, output);
       put(end, begin, type);
+      add_form(norm, false);
     }
     removed_.insert(norm.inner.begin(), norm.inner.end());
+  }
+
+  void add_form(const FoundNorm& norm, bool has_sum) {
+    const Sizes* sizes = graph_.sizes_of(norm.weights.front());
+    result_.norms.insert({.size = sizes->back(),
+                          .is_simplified = norm.is_simplified,
+                          .has_bias = norm.weights.size() > 1,
+                          .has_sum = has_sum});
   }
 
   static std::vector<std::string> inputs_of(const FoundNorm& norm, const NodeText& sum) {
@@ -421,7 +455,7 @@ class Fusion {
   GraphWriter writer_;
   std::map<std::size_t, std::string> replaced_;  // by the node whose place it takes
   std::unordered_set<std::size_t> removed_;
-  std::map<std::string, std::size_t> operators_;
+  FusedModel result_;
   std::map<std::pair<Name, std::pair<std::int64_t, std::int64_t>>, std::string> biases_;
 };
 
@@ -446,25 +480,26 @@ Opsets opsets_of(std::string_view content) {
   return opsets;
 }
 
+void append_opset(std::string& model, Name domain, std::int64_t version) {
+  protozero::pbf_writer writer(model);
+  protozero::pbf_writer import(writer, schema::model::opset_import);
+  import.add_string(schema::opset::domain, std::string(domain));
+  import.add_int64(schema::opset::version, version);
+}
+
 }  // namespace
 
-std::optional<FusedModel> with_fused_attention(std::string_view content) {
+std::optional<FusedModel> with_fused_attention(std::string_view content, const FusedParts& wanted) {
   constexpr std::uint64_t max_bytes = 1'500'000'000;  // what is added stays within the 2 GB of a message
   if (content.size() > max_bytes) return std::nullopt;
   const Opsets opsets = opsets_of(content);
   if (opsets.standard < least_opset) return std::nullopt;
   ModelParts parts = split_model(content);
   Fusion fusion(parts.graph);
-  FusedModel result;
-  result.operators = fusion.run();
+  FusedModel result = fusion.run(wanted);
   if (result.operators.empty()) return std::nullopt;
   result.content = std::move(parts.head);
-  if (!opsets.has_contributed) {
-    protozero::pbf_writer model(result.content);
-    protozero::pbf_writer import(model, schema::model::opset_import);
-    import.add_string(schema::opset::domain, std::string(contributed_domain));
-    import.add_int64(schema::opset::version, 1);
-  }
+  if (!opsets.has_contributed) append_opset(result.content, contributed_domain, 1);
   const std::string fields = fusion.fields();
   append_graph_key(result.content, fields);
   result.content += fields;

@@ -64,7 +64,8 @@ class Inference {
       if (node.outputs.empty() || node.outputs.front().empty()) continue;
       read_constant(node);
       read_sizes(node);
-      if (MaybeSizes sizes = result_of(node)) known_.sizes.insert_or_assign(node.outputs.front(), *std::move(sizes));
+      MaybeSizes sizes = result_of(node);
+      if (sizes && sizes->size() <= max_rank) known_.sizes.insert_or_assign(node.outputs.front(), *std::move(sizes));
     }
     return std::move(known_);
   }
@@ -157,6 +158,7 @@ class Inference {
     if (other >= 0) return other;
     std::set<std::int64_t> all = parts_of(one);
     all.merge(parts_of(other));
+    if (all.size() > max_parts) return new_symbol();
     const auto [found, is_new] = joined_.emplace(all, 0);
     if (is_new) {
       found->second = new_symbol();
@@ -461,7 +463,8 @@ class Inference {
     return result;
   }
 
-  static constexpr std::int64_t max_elements = 64;  // of a constant that is read: lists of sizes and axes
+  static constexpr std::int64_t max_elements = 64;             // of a constant that is read: lists of sizes and axes
+  static constexpr std::size_t max_rank = 16, max_parts = 16;  // so that no model takes the memory
 
   KnownValues known_;
   std::map<std::string, std::int64_t> named_;
