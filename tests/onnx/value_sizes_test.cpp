@@ -85,7 +85,7 @@ TEST_F(ValueSizes, AreNotKnownOfOtherOperators) {
 }
 
 // A sum of values that may differ in a size has another size than both, and always the same.
-TEST_F(ValueSizes, OfTwoSymbolsAreATheirOwn) {
+TEST_F(ValueSizes, OfTwoSymbolsAreTheirOwn) {
   const std::string sum = graph_.node("Add", {"x", "y"}), other = graph_.node("Add", {"y", "x"});
   const std::int64_t joined = of(sum)[1];
   EXPECT_LT(joined, 0);
