@@ -270,7 +270,7 @@ class Matcher {
     if (query == nullptr || key == nullptr || value == nullptr) return false;
     if (query->size() != 4 || key->size() != 4 || value->size() != 4) return false;
     const std::int64_t batch = (*query)[0], heads = (*query)[1], size = (*query)[3];
-    const bool has_heads = heads > 0 && size > 0 && inputs.width == heads * size;
+    const bool has_heads = heads > 0 && size > 0 && inputs.width % heads == 0 && inputs.width / heads == size;
     if (!has_heads || (*key)[0] != batch || (*value)[0] != batch) return false;
     if ((*key)[1] != heads || (*value)[1] != heads || (*key)[2] != size || (*value)[3] != size) return false;
     inputs.heads = heads;
