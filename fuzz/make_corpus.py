@@ -229,11 +229,33 @@ def products():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
 
 
+def attention():
+    """An attention of two heads with a bias, and the norm of a sum behind it."""
+    node, info = helper.make_node, helper.make_tensor_value_info
+    value = info("x", TensorProto.FLOAT, ["batch", "sequence", 4])
+    heads, flat = np.array([0, 0, 2, 2]), np.array([0, 0, 4])
+    nodes = [node("Reshape", ["x", "heads"], ["split"]),
+             node("Transpose", ["split"], ["queries"], perm=[0, 2, 1, 3]),
+             node("Transpose", ["split"], ["keys"], perm=[0, 2, 3, 1]),
+             node("MatMul", ["queries", "keys"], ["product"]), node("Add", ["product", "bias"], ["scores"]),
+             node("Softmax", ["scores"], ["shares"], axis=-1), node("MatMul", ["shares", "queries"], ["mixed"]),
+             node("Transpose", ["mixed"], ["turned"], perm=[0, 2, 1, 3]),
+             node("Reshape", ["turned", "flat"], ["attended"]), node("Add", ["attended", "x"], ["sum"]),
+             node("LayerNormalization", ["sum", "weight"], ["y"], axis=-1)]
+    graph = helper.make_graph(
+        nodes, "attention", [value, info("bias", TensorProto.FLOAT, ["batch", 1, 1, "sequence"])],
+        [info("y", TensorProto.FLOAT, ["batch", "sequence", 4])],
+        [numpy_helper.from_array(heads, "heads"), numpy_helper.from_array(flat, "flat"),
+         numpy_helper.from_array(np.ones(4, np.float32), "weight")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
 def write_models():
     for name in ["add", "branch", "external_data", "external_missing", "external_outside", "identity_int4",
                  "local_function", "map_input", "optional_input", "scale_ir3", "sequence_output", "split",
                  "string_concat", "unknown_rank", "zipmap_string"]:  # fmt: skip
         write("model", name, (MODELS / f"{name}.onnx").read_bytes())
+    write("model", "attention", attention())
     for name in ["branch", "external_data", "local_function", "matmul_chain", "scale_ir3"]:
         write("quantize", name, (MODELS / f"{name}.onnx").read_bytes())
     write("quantize", "products", products())

@@ -345,7 +345,7 @@ void compare_users(const Flags& flags) {
   const std::size_t slots = std::max(flags.users, slots_of_trial);
   generation::Decoder decoder(Runtime(std::filesystem::path(flags.decoder) / "model.onnx", load_options(flags)), slots);
   decoder.reserve(flags.prompt + flags.users + flags.tokens, std::vector<std::size_t>(slots, 0));
-  decoder.compare_rows(100);
+  decoder.compare_rows(100, flags.prompt + flags.users + flags.tokens);
   fmt::print("{}\n", to_line(decoder.verdict()));
   const Numbers expected = play_users(flags, decoder, false), found = play_users(flags, decoder, true);
   fmt::print("{:<28} largest difference of the results {:g}\n", "", largest_difference(expected, found));

@@ -76,8 +76,8 @@ Verdict Decoder::verdict() const {
   return verdict;
 }
 
-void Decoder::compare_rows(std::size_t vocabulary) {
-  caches_->compare_rows(vocabulary);
+void Decoder::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
+  caches_->compare_rows(vocabulary, max_tokens);
   if (!needs_pairs_ || !can_batch()) return;
   needs_pairs_ = false;
   // Two tokens: the row of one that a model never learnt may be zeros, which any kernel computes alike.

@@ -32,8 +32,8 @@ class Decoder {
 
   /// Finds out whether needs_pairs() and, on a device, whether it can_batch(), by runs in the slots 0 to 2, whose first
   /// positions are overwritten: it depends on the sizes of blocks, and on the processor or device. `vocabulary`: tokens
-  /// there are. reserve() has made room. Errors as run().
-  void compare_rows(std::size_t vocabulary);
+  /// there are. `max_tokens`: of a slot. reserve() has made room for one of each. Errors as run().
+  void compare_rows(std::size_t vocabulary, std::size_t max_tokens);
 
   /// Ends the run that is under way, with Error interrupted. From any thread.
   void stop();

@@ -196,9 +196,10 @@ const std::shared_ptr<const DeviceCaches::Group>& DeviceCaches::empty_group() {
   return empty_;
 }
 
-void DeviceCaches::compare_rows(std::size_t vocabulary) {
-  // With lengths on both sides of what kernels compute at once.
-  constexpr std::array<std::size_t, 3> lengths{18, 3, 13};
+void DeviceCaches::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
+  // On both sides of what kernels compute at once.
+  std::array<std::size_t, 3> lengths{40, 3, 13};
+  for (std::size_t& length : lengths) length = std::min(length, std::max<std::size_t>(max_tokens, 2) - 1);
   std::vector<std::vector<std::uint32_t>> texts;
   std::vector<DecoderRow> next;
   std::vector<Tensor> alone;

@@ -27,7 +27,7 @@ class DeviceCaches : public SequenceCaches {
   [[nodiscard]] bool can_batch() const noexcept override { return sharing_ != Sharing::none; }
 
   /// Before it, rows run one by one.
-  void compare_rows(std::size_t vocabulary) override;
+  void compare_rows(std::size_t vocabulary, std::size_t max_tokens) override;
 
   void copy(std::size_t from, std::size_t to, std::size_t tokens) override;
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept override;

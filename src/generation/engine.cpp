@@ -157,7 +157,7 @@ struct Engine::State {
     reserve(tokens.size());
     const Decoder::Row row{0, tokens};
     vocabulary = static_cast<std::size_t>(decoder.run(0, {&row, 1}).shape().back());
-    decoder.compare_rows(vocabulary);
+    decoder.compare_rows(vocabulary, context.context_length);
     for (std::size_t slot = 0; slot < 3; ++slot) decoder.release(slot, 0, tokens.size());
   }
 

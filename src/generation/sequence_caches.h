@@ -30,8 +30,8 @@ class SequenceCaches {
   [[nodiscard]] virtual bool can_batch() const noexcept { return false; }
 
   /// Finds out by runs in the slots 0 to 2, whose tokens are overwritten, whether rows may share runs, where that is
-  /// not known of the provider. `vocabulary`: tokens there are. Errors as run().
-  virtual void compare_rows(std::size_t /*vocabulary*/) {}
+  /// not known of the provider. `vocabulary`: tokens there are. `max_tokens`: of a slot. Errors as run().
+  virtual void compare_rows(std::size_t /*vocabulary*/, std::size_t /*max_tokens*/) {}
 
   /// As KeyValueCache.
   virtual void reserve(std::size_t /*tokens*/, const std::vector<std::size_t>& /*sizes*/) {}

@@ -52,6 +52,9 @@ struct ProviderRow {
   bool works_on_callers_threads = false;
   bool computes_no_padding = false;  ///< padding does not cost time
   bool compiles_each_size = false;   ///< for a shape that it has not met, except on processors
+  /// It has kernels for MultiHeadAttention, SkipLayerNormalization and SkipSimplifiedLayerNormalization, which are
+  /// faster than the nodes they replace: models get them when they are loaded (onnx/fused_attention.h).
+  bool has_fused_attention = false;
   /// What it computes float32 in where no option says otherwise; empty: not known.
   std::string_view computes_float32_in = "fp32";
   std::vector<OptionRow> options = {};

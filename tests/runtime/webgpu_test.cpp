@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 
+#include "onnx/fused_attention.h"
 #include "scenario.h"
 
 namespace gpux {
@@ -182,6 +184,45 @@ TEST_F(WebGpu, KeepsKeysAndValuesOfTextsOnTheDevice) {
     EXPECT_EQ(there.at("tokens").size(), 8U);
     EXPECT_THAT(there.at("verdict").at("notes").get<std::vector<std::string>>(), testing::Contains(note));
     EXPECT_THAT(here.at("verdict").at("notes").get<std::vector<std::string>>(), testing::Not(testing::Contains(note)));
+  }
+}
+
+// Attention only if WebGPU computes it right on this device: releases are known that do not, on a software device.
+TEST_F(WebGpu, RunsFusedOperatorsThatAreRight) {
+  const std::filesystem::path model = home() / "fused.onnx";
+  std::ofstream(model, std::ios::binary) << onnx::fusion_example({{2, 4, 1, true}}, {{8, false, true, true}}, false);
+  constexpr int length = 40;
+  const auto input = [](int number, const std::string& sizes, int count) {
+    std::string text = "input." + std::to_string(number) + "=" + sizes + ":";
+    for (int i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + std::to_string((i * (number + 3)) % 11 - 5);
+    return text;
+  };
+  std::vector<std::string> arguments{model};
+  const std::string sizes = "1," + std::to_string(length) + ",8";
+  for (const int number : {0, 1, 2, 4, 5}) {
+    arguments.insert(arguments.end(), {"--input", input(number, sizes, length * 8)});
+  }
+  arguments.insert(arguments.end(), {"--input", input(3, "1,1,1," + std::to_string(length), length)});
+  const auto load = [&](const std::string& provider) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--provider", provider, "infer"});
+    return run(all);
+  };
+  const json there = load("webgpu"), here = load("cpu");
+  ASSERT_EQ(error_of(there), "");
+  const auto notes = there["verdict"]["notes"].get<std::vector<std::string>>();
+  const auto placed = there["placement"]["webgpu"].get<std::vector<std::string>>();
+  EXPECT_THAT(notes, testing::Contains(AllOf(StartsWith("nodes are fused: "), HasSubstr("1 SkipLayerNormalization"))));
+  EXPECT_THAT(placed, testing::Contains("SkipLayerNormalization"));
+  const bool is_right = std::ranges::none_of(
+      notes, [](const std::string& note) { return note.starts_with("attention is not fused: an example of it is "); });
+  EXPECT_EQ(std::ranges::count(placed, "MultiHeadAttention"), is_right ? 1 : 0);
+  EXPECT_EQ(std::ranges::count(placed, "Softmax"), is_right ? 0 : 1);
+  EXPECT_THAT(here["verdict"]["notes"].get<std::vector<std::string>>(),
+              testing::Not(testing::Contains(HasSubstr("fused"))));
+  for (const char* name : {"output.0", "output.1", "output.2"}) {
+    const auto of = [&](const json& report) { return report["steps"][0]["outputs"][name].get<std::vector<float>>(); };
+    EXPECT_LT(difference(of(there), of(here)), 1e-4) << name;
   }
 }
 

@@ -15,7 +15,6 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "onnx/input_flow.h"
-#include "onnx/pooled_output.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
@@ -27,6 +26,7 @@
 #include "runtime/loading/load_plan.h"
 #include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
+#include "runtime/loading/rewritten_model.h"
 #include "runtime/loading/session_of_file.h"
 #include "store/variant.h"
 
@@ -384,63 +384,6 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
   return session_of_file(file, settings);
 }
 
-// Whether what the model gives is copied from a device.
-bool copies_results(const Plan& plan) {
-  if (plan.candidates.empty()) return false;
-  const Candidate& first = plan.candidates.front();
-  if (first.append.way == ort::ProviderAppend::Way::by_device) return ort::has_own_memory(first.append);
-  for (const ProviderAttempt& attempt : plan.verdict.tried) {
-    if (attempt.id != first.id || (!attempt.device && attempt.devices.empty())) continue;
-    return (attempt.device ? *attempt.device : attempt.devices.front()).kind != "cpu";
-  }
-  return false;
-}
-
-/// The model with the output that LoadOptions::pooled_output asks for, where the plan's providers make use of it.
-class PooledModel {
- public:
-  PooledModel(const LoadOptions& options, const Signature& signature) : options_(options), signature_(signature) {}
-
-  /// Of that file; empty: it is loaded as it is.
-  std::optional<std::string> of(const std::filesystem::path& file, const Plan& plan) {
-    const bool is_wanted = options_.pooled_output && options_.after.empty() && options_.optimized_model.empty();
-    if (!is_wanted || failed_ || !copies_results(plan)) return std::nullopt;
-    try {
-      const MappedFile content(file);
-      return onnx::with_pooled_output(content.text(), signature_, *options_.pooled_output);
-    } catch (const std::exception& error) {
-      fail(error.what());
-      return std::nullopt;
-    }
-  }
-
-  void fail(const std::string& reason) {
-    failed_ = true;
-    reason_ = reason;
-  }
-
-  /// Says in the verdict what became of it.
-  void tell(bool is_added, const Plan& plan, Verdict& verdict) const {
-    if (is_added) {
-      verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
-    } else if (failed_ && copies_results(plan)) {
-      verdict.notes.push_back("texts are pooled on the host, from a vector per token: " + reason_);
-    }
-  }
-
- private:
-  const LoadOptions& options_;
-  const Signature& signature_;
-  bool failed_ = false;
-  std::string reason_;
-};
-
-ort::Session open_pooled(const std::string& model, const std::filesystem::path& file,
-                         const ort::SessionSettings& settings) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  return ort::Session::from_memory(std::as_bytes(std::span(model)), folder, settings);
-}
-
 // Compiled code of a stranger, which a driver runs unseen, is for a worker process.
 void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
   if (options.pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
@@ -538,8 +481,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   std::filesystem::path loaded;
   const PrecisionVariant* variant = nullptr;
   bool graphs_fail = false;
-  PooledModel pooled_model(options, info.signature);
-  bool is_pooled = false;
+  RewrittenModel rewritten(options, info.signature);
   try {
     while (!session) {
       settings.providers.clear();
@@ -554,9 +496,9 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
         if (file != model) refuse_compiled_code(info_of_file, options);
         if (!options.map_weights) settings.changing_files = files_of(file, info_of_file);
         loaded = file;
-        const std::optional<std::string> pooled = graph == nullptr ? pooled_model.of(file, plan) : std::nullopt;
-        is_pooled = pooled.has_value();
-        session.emplace(pooled ? open_pooled(*pooled, file, settings) : open_session(file, settings, options, plan));
+        const std::optional<std::string> content = rewritten.of(file, info_of_file, plan, settings, graph != nullptr);
+        session.emplace(content ? session_of_content(*content, file, settings)
+                                : open_session(file, settings, options, plan));
         if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
       } catch (const Error& error) {
         remove_profiles(profile_prefix);
@@ -568,10 +510,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
                                        error.message());
           continue;
         }
-        if (is_pooled) {
-          pooled_model.fail(error.message());
-          continue;
-        }
+        if (rewritten.give_up(error.message())) continue;
         if (discard_kept_engine(error, file, plan)) continue;
         if (forget_derived_shapes(plan, error.message())) continue;
         if (plan.candidates.empty()) throw model_error(error, model);
@@ -598,7 +537,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     check_after(plan, wanted, options);
     tell_precision(plan, info, options, variant, verdict);
     tell_options(plan, options, verdict);
-    pooled_model.tell(is_pooled, plan, verdict);
+    rewritten.tell(plan, verdict);
     if (session->uses_pinned_memory()) {
       verdict.notes.emplace_back("inputs and outputs are copied by way of pinned memory");
     }
@@ -609,9 +548,9 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     throw;
   }
   const bool memory_limited_by_provider = limits_memory(plan);
-  std::string computed = computed_by(plan, options);
-  if (is_pooled) computed += "pooled in the graph\n";
+  std::string computed = computed_by(plan, options) + fmt::format("changes {}\n", rewritten.identity());
   LoadedIdentity identity = identity_of(plan, options, loaded);
+  identity.emplace_back("what is changed in the model", rewritten.identity());
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
           .weights_file = variant == nullptr ? model : variant->file,
@@ -620,7 +559,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
           .identity = std::move(identity),
-          .has_pooled_output = is_pooled,
+          .has_pooled_output = rewritten.is_pooled(),
           .written_graph = std::move(written)};
 }
 

@@ -1,0 +1,136 @@
+#include "runtime/loading/rewritten_model.h"
+
+#include <exception>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/spelling.h"
+#include "onnx/fused_attention.h"
+#include "onnx/pooled_output.h"
+#include "provider/table.h"
+#include "runtime/loading/precision_variant.h"
+
+namespace gpux::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether what the model gives is copied from a device.
+bool copies_results(const Plan& plan) {
+  if (plan.candidates.empty()) return false;
+  const Candidate& first = plan.candidates.front();
+  if (first.append.way == ort::ProviderAppend::Way::by_device) return ort::has_own_memory(first.append);
+  for (const ProviderAttempt& attempt : plan.verdict.tried) {
+    if (attempt.id != first.id || (!attempt.device && attempt.devices.empty())) continue;
+    return (attempt.device ? *attempt.device : attempt.devices.front()).kind != "cpu";
+  }
+  return false;
+}
+
+bool wants_pooling(const LoadOptions& options, const Plan& plan) {
+  return options.pooled_output && options.after.empty() && copies_results(plan);
+}
+
+bool wants_fusion(const LoadOptions& options, const Plan& plan) {
+  if (options.optimization == Optimization::disabled || options.optimization == Optimization::basic) return false;
+  if (plan.candidates.empty()) return false;
+  const provider::ProviderRow* row = provider::find_row(plan.candidates.front().id);
+  return row != nullptr && row->has_fused_attention;
+}
+
+std::string list_of(const std::map<std::string, std::size_t>& operators) {
+  std::vector<std::string> counts;
+  for (const auto& [name, count] : operators) counts.push_back(fmt::format("{} {}", count, name));
+  return join(counts);
+}
+
+}  // namespace
+
+std::optional<std::string> RewrittenModel::fused(std::string_view content, bool is_float16,
+                                                 const ort::SessionSettings& settings) {
+  const auto parts = [&] { return onnx::FusedParts{defects_.attention.empty(), defects_.norms.empty()}; };
+  try {
+    std::optional<onnx::FusedModel> model = onnx::with_fused_attention(content, parts());
+    if (!model) return std::nullopt;
+    const FusionDefects met = try_fusion(*model, is_float16, settings);
+    if (!met.attention.empty() && !model->attentions.empty()) defects_.attention = met.attention;
+    if (!met.norms.empty() && !model->norms.empty()) defects_.norms = met.norms;
+    if (!met.attention.empty() || !met.norms.empty()) model = onnx::with_fused_attention(content, parts());
+    if (!model) return std::nullopt;
+    fused_ = std::move(model->operators);
+    return std::move(model->content);
+  } catch (const std::exception& error) {
+    defects_ = {error.what(), error.what()};
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> RewrittenModel::pooled(std::string_view content) {
+  try {
+    std::string model = onnx::with_pooled_output(content, signature_, *options_.pooled_output);
+    is_pooled_ = true;
+    return model;
+  } catch (const std::exception& error) {
+    pooling_failure_ = error.what();
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelInfo& info, const Plan& plan,
+                                              const ort::SessionSettings& settings, bool is_optimized) {
+  fused_.clear();
+  is_pooled_ = false;
+  if (is_optimized || !options_.optimized_model.empty()) return std::nullopt;
+  const bool fuses = wants_fusion(options_, plan) && (defects_.attention.empty() || defects_.norms.empty());
+  const bool pools = wants_pooling(options_, plan) && !pooling_failure_;
+  if (!fuses && !pools) return std::nullopt;
+  const MappedFile content(file);
+  std::optional<std::string> model =
+      fuses ? fused(content.text(), precision_of(info) == "fp16", settings) : std::nullopt;
+  if (!pools) return model;
+  std::optional<std::string> with_output = pooled(model ? std::string_view(*model) : content.text());
+  return with_output ? std::move(with_output) : std::move(model);
+}
+
+bool RewrittenModel::give_up(const std::string& reason) {
+  if (!fused_.empty()) {
+    defects_ = {reason, reason};
+  } else if (is_pooled_) {
+    pooling_failure_ = reason;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
+  if (!fused_.empty()) verdict.notes.push_back("nodes are fused: " + list_of(fused_));
+  if (wants_fusion(options_, plan)) {
+    if (!defects_.attention.empty()) verdict.notes.push_back("attention is not fused: " + defects_.attention);
+    if (!defects_.norms.empty()) verdict.notes.push_back("norms are not fused: " + defects_.norms);
+  }
+  if (is_pooled_) {
+    verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
+  } else if (pooling_failure_ && wants_pooling(options_, plan)) {
+    verdict.notes.push_back("texts are pooled on the host, from a vector per token: " + *pooling_failure_);
+  }
+}
+
+std::string RewrittenModel::identity() const {
+  std::vector<std::string> changes;
+  if (!fused_.empty()) changes.push_back("fused " + list_of(fused_));
+  if (is_pooled_) changes.emplace_back("pooled in the graph");
+  return join(changes, "; ");
+}
+
+ort::Session session_of_content(const std::string& content, const fs::path& file,
+                                const ort::SessionSettings& settings) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return ort::Session::from_memory(std::as_bytes(std::span(content)), folder, settings);
+}
+
+}  // namespace gpux::runtime

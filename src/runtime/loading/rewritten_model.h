@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "gpux/model_info.h"
+#include "gpux/options.h"
+#include "gpux/verdict.h"
+#include "ort/session.h"
+#include "runtime/loading/fusion_trial.h"
+#include "runtime/loading/load_plan.h"
+
+namespace gpux::runtime {
+
+/// What a load changes in a model before ONNX Runtime gets it, where the plan's providers make use of it: nodes are
+/// fused (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), and the output is
+/// added that LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
+class RewrittenModel {
+ public:
+  /// Both outlive it.
+  RewrittenModel(const LoadOptions& options, const Signature& signature) : options_(options), signature_(signature) {}
+
+  /// The content for that file with sessions of these settings; none: it is loaded as it is, as a graph that was
+  /// optimized before always is.
+  std::optional<std::string> of(const std::filesystem::path& file, const ModelInfo& info, const Plan& plan,
+                                const ort::SessionSettings& settings, bool is_optimized);
+
+  /// After no session could be made with the last content: the next has a change less. False: it had none.
+  bool give_up(const std::string& reason);
+
+  [[nodiscard]] bool is_pooled() const noexcept { return is_pooled_; }
+
+  /// Says in the verdict what became of the changes.
+  void tell(const Plan& plan, Verdict& verdict) const;
+
+  /// What was changed in the last content, in one line. Empty: nothing.
+  [[nodiscard]] std::string identity() const;
+
+ private:
+  std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
+  std::optional<std::string> pooled(std::string_view content);
+
+  const LoadOptions& options_;
+  const Signature& signature_;
+  std::map<std::string, std::size_t> fused_;  // operators of the last content
+  bool is_pooled_ = false;                    // the last content is
+  FusionDefects defects_;                     // of what is fused no more
+  std::optional<std::string> pooling_failure_;
+};
+
+/// A session of the content, with the external data of the file.
+ort::Session session_of_content(const std::string& content, const std::filesystem::path& file,
+                                const ort::SessionSettings& settings);
+
+}  // namespace gpux::runtime

@@ -1,0 +1,187 @@
+#include "runtime/loading/rewritten_model.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "cpu_runtime.h"
+#include "gpux/model_inspector.h"
+#include "onnx/graph_writer.h"
+#include "runtime/loading/fusion_trial.h"
+
+namespace gpux::runtime {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+TEST(FusionTrial, ComparesUpToRoundingOfSmallFloats) {
+  const std::vector<float> expected{1, -2, 0.5F};
+  EXPECT_EQ(difference_of(expected, expected), "");
+  EXPECT_EQ(difference_of(std::vector<float>{1.01F, -2.01F, 0.49F}, expected), "");
+  EXPECT_EQ(difference_of(std::vector<float>{1, -2.25F, 0.5F}, expected), "an example of it is wrong by 0.25");
+  EXPECT_EQ(difference_of(std::vector<float>{1, -2}, expected), "an example of it has a result of another size");
+  const std::vector<float> no_number{1, std::numeric_limits<float>::quiet_NaN(), 0.5F};
+  EXPECT_EQ(difference_of(no_number, expected), "an example of it gives no numbers");
+}
+
+/// Sessions on the CPU, whatever the plan says: what is decided is what a load with that plan decides.
+class RewrittenModels : public CpuRuntime {
+ protected:
+  void SetUp() override {
+    CpuRuntime::SetUp();
+    if (IsSkipped()) return;
+    (void)Runtime(test_model("multiply"), {.provider = "cpu"});  // opens ONNX Runtime
+    const std::array<onnx::WrittenSize, 3> sizes{"batch", "sequence", std::int64_t{4}};
+    onnx::GraphWriter graph("tokens");
+    graph.input("vectors", ElementType::float32, sizes);
+    graph.input("attention_mask", ElementType::int64, std::span(sizes).first(2));
+    const std::string weight = graph.floats("weight", std::vector<float>{1, 2, 3, 4}, {4});
+    const std::string sum = graph.node("Add", {"vectors", graph.node("Neg", {"vectors"})});
+    graph.node("LayerNormalization", {sum, weight}, {}, "last_hidden_state");
+    graph.output("last_hidden_state", ElementType::float32, sizes);
+    graph.write(file_, 17, 8);
+    info_ = ModelInspector::inspect(file_);
+  }
+
+  static Plan plan(const std::string& provider) {
+    Plan plan;
+    plan.candidates.push_back({.id = provider, .append = {}, .library = {}});
+    ProviderAttempt attempt;
+    attempt.id = provider;
+    attempt.devices.emplace_back().kind = "gpu";
+    plan.verdict.tried.push_back(std::move(attempt));
+    return plan;
+  }
+
+  LoadOptions pooling() const {
+    LoadOptions options;
+    options.pooled_output = PooledOutput{.token_vectors = "last_hidden_state",
+                                         .attention_mask = "attention_mask",
+                                         .poolings = {Pooling::mean},
+                                         .normalizes = false};
+    return options;
+  }
+
+  std::optional<std::string> content(RewrittenModel& model, const Plan& plan, bool is_optimized = false) {
+    return model.of(file_, info_, plan, settings_, is_optimized);
+  }
+
+  static std::vector<std::string> notes(const RewrittenModel& model, const Plan& plan) {
+    Verdict verdict;
+    model.tell(plan, verdict);
+    return verdict.notes;
+  }
+
+  test::TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_.path() / "tokens.onnx";
+  ModelInfo info_;
+  ort::SessionSettings settings_;
+};
+
+constexpr const char* fused = "nodes are fused: 1 SkipLayerNormalization";
+constexpr const char* pooled = "texts are pooled in the graph: the model gives one vector per text";
+
+TEST_F(RewrittenModels, AreFusedForProvidersThatHaveTheOperators) {
+  const LoadOptions options;
+  for (const char* provider : {"cuda", "webgpu"}) {
+    RewrittenModel model(options, info_.signature);
+    const auto made = content(model, plan(provider));
+    ASSERT_TRUE(made.has_value()) << provider;
+    EXPECT_THAT(notes(model, plan(provider)), ElementsAre(fused));
+    EXPECT_EQ(model.identity(), "fused 1 SkipLayerNormalization");
+    EXPECT_NO_THROW((void)session_of_content(*made, file_, settings_));
+  }
+  for (const char* provider : {"tensorrt", "openvino", "encoder", "example"}) {
+    RewrittenModel model(options, info_.signature);
+    EXPECT_FALSE(content(model, plan(provider)).has_value()) << provider;
+    EXPECT_THAT(notes(model, plan(provider)), IsEmpty());
+    EXPECT_EQ(model.identity(), "");
+  }
+  RewrittenModel model(options, info_.signature);
+  EXPECT_FALSE(content(model, Plan()).has_value());  // the CPU alone
+}
+
+TEST_F(RewrittenModels, AreFusedWhereTheGraphIsOptimizedNow) {
+  for (const auto& [level, is_fused] : {std::pair{Optimization::disabled, false},
+                                        {Optimization::basic, false},
+                                        {Optimization::extended, true},
+                                        {Optimization::all, true}}) {
+    LoadOptions options;
+    options.optimization = level;
+    RewrittenModel model(options, info_.signature);
+    EXPECT_EQ(content(model, plan("webgpu")).has_value(), is_fused) << to_string(level);
+  }
+  LoadOptions options;
+  RewrittenModel optimized(options, info_.signature);
+  EXPECT_FALSE(content(optimized, plan("webgpu"), true).has_value());
+  options.optimized_model = folder_.path() / "written.onnx";
+  RewrittenModel written(options, info_.signature);
+  EXPECT_FALSE(content(written, plan("webgpu")).has_value());
+}
+
+TEST_F(RewrittenModels, ArePooledToo) {
+  const LoadOptions options = pooling();
+  RewrittenModel model(options, info_.signature);
+  const auto made = content(model, plan("webgpu"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE(model.is_pooled());
+  EXPECT_THAT(notes(model, plan("webgpu")), ElementsAre(fused, pooled));
+  EXPECT_EQ(model.identity(), "fused 1 SkipLayerNormalization; pooled in the graph");
+  EXPECT_THAT(session_of_content(*made, file_, settings_).output_names(),
+              ElementsAre("last_hidden_state", "sentence_embedding"));
+  RewrittenModel other(options, info_.signature);
+  EXPECT_TRUE(content(other, plan("example")).has_value());
+  EXPECT_EQ(other.identity(), "pooled in the graph");
+}
+
+TEST_F(RewrittenModels, GiveUpOneChangeAfterTheOther) {
+  const LoadOptions options = pooling();
+  const Plan webgpu = plan("webgpu");
+  RewrittenModel model(options, info_.signature);
+  ASSERT_TRUE(content(model, webgpu).has_value());
+  EXPECT_TRUE(model.give_up("no kernel"));
+  ASSERT_TRUE(content(model, webgpu).has_value());
+  EXPECT_EQ(model.identity(), "pooled in the graph");
+  EXPECT_TRUE(model.give_up("no memory"));
+  EXPECT_FALSE(content(model, webgpu).has_value());
+  EXPECT_FALSE(model.give_up("no device"));
+  EXPECT_THAT(notes(model, webgpu), Contains("norms are not fused: no kernel"));
+  EXPECT_THAT(notes(model, webgpu), Contains("texts are pooled on the host, from a vector per token: no memory"));
+  EXPECT_THAT(notes(model, Plan()), IsEmpty());  // nothing is wrong with a provider that does not run
+}
+
+TEST_F(RewrittenModels, AreNotFusedWhereTheExampleCannotRun) {
+  const LoadOptions options;
+  settings_.providers.push_back(
+      {.way = ort::ProviderAppend::Way::by_name, .name = "Nobody", .devices = {}, .options = {}});
+  RewrittenModel model(options, info_.signature);
+  EXPECT_FALSE(content(model, plan("webgpu")).has_value());
+  EXPECT_THAT(notes(model, plan("webgpu")), ElementsAre(StartsWith("norms are not fused: ")));
+}
+
+// The CPU's operators are right, in each form that models have.
+TEST_F(RewrittenModels, AreTriedInTheirForms) {
+  const std::set<onnx::AttentionForm> attentions{{2, 4, 0, true}, {2, 4, 1, false}, {3, 8, 3, true}, {2, 4, 1, true}};
+  const std::set<onnx::NormForm> norms{
+      {8, false, true, true}, {8, false, false, true}, {16, true, false, true}, {16, true, false, false}};
+  for (const bool is_float16 : {false, true}) {
+    const FusionDefects defects =
+        try_fusion({.content = {}, .operators = {}, .attentions = attentions, .norms = norms}, is_float16, settings_);
+    EXPECT_EQ(defects.attention, "") << is_float16;
+    EXPECT_EQ(defects.norms, "") << is_float16;
+  }
+}
+
+}  // namespace
+}  // namespace gpux::runtime
