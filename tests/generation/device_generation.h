@@ -93,7 +93,7 @@ inline EngineRequest request(std::size_t number) {
   EngineRequest made;
   // Many begin alike, and the lengths differ.
   for (std::size_t i = 0; i < 8; ++i) made.prompt.push_back(static_cast<std::uint32_t>(20 + number % 2 * 40 + i));
-  for (std::size_t i = 0; i < number * 5 % 23; ++i) {
+  for (std::size_t i = 0; i < (number == 3 ? 60 : number * 5 % 23); ++i) {
     made.prompt.push_back(static_cast<std::uint32_t>(5 + (number * 31 + i * i * 7) % 150));
   }
   made.settings.max_tokens = 12 + number % 5 * 6;

@@ -169,8 +169,8 @@ TEST_F(WebGpu, KeepsKeysAndValuesOfTextsOnTheDevice) {
   ASSERT_EQ(run({"import", generation + "references/qwen3", "-t", "tiny", "--json"}, GPUX_PROGRAM).count("error"), 0U);
   const std::string shared =
       "keys and values stay on the device, where the model writes them, and texts share runs: their logits were those "
-      "of "
-      "each alone, bit by bit";
+      "of each alone, bit by bit; prompts run token by token: in runs of several tokens the provider gives other "
+      "logits";
   const std::string alone = "keys and values stay on the device, and each text runs alone";
   for (const auto& [decoder, note] :
        {std::pair(std::string("tiny"), shared), std::pair(generation + "folders/optimum", alone)}) {
