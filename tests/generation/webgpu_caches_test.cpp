@@ -46,6 +46,7 @@ TEST_F(WebGpuCaches, StayOnTheDevice) {
   options.reuses_prefixes = false;
   const auto there = engine(device(), options);
   std::vector<EngineRequest> one = requests(1);
+  one.front().prompt.resize(1);
   one.front().settings.max_tokens = 60;
   const Outcome outcome = generated(*there, one, true);
   EXPECT_EQ(outcome.transfers.from_device, outcome.statistics.steps);
