@@ -31,8 +31,10 @@ bool copies_results(const Plan& plan) {
   return false;
 }
 
-bool wants_pooling(const LoadOptions& options, const Plan& plan) {
-  return options.pooled_output && options.after.empty() && copies_results(plan);
+// Null: none.
+const PooledOutput* wanted_pooling(const LoadOptions& options, const Plan& plan) {
+  if (!options.pooled_output || !options.after.empty() || !copies_results(plan)) return nullptr;
+  return &*options.pooled_output;
 }
 
 bool wants_fusion(const LoadOptions& options, const Plan& plan) {
@@ -69,9 +71,9 @@ std::optional<std::string> RewrittenModel::fused(std::string_view content, bool 
   }
 }
 
-std::optional<std::string> RewrittenModel::pooled(std::string_view content) {
+std::optional<std::string> RewrittenModel::pooled(std::string_view content, const PooledOutput& wanted) {
   try {
-    std::string model = onnx::with_pooled_output(content, signature_, *options_.pooled_output);
+    std::string model = onnx::with_pooled_output(content, signature_, wanted);
     is_pooled_ = true;
     return model;
   } catch (const std::exception& error) {
@@ -86,13 +88,13 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   is_pooled_ = false;
   if (is_optimized || !options_.optimized_model.empty()) return std::nullopt;
   const bool fuses = wants_fusion(options_, plan) && (defects_.attention.empty() || defects_.norms.empty());
-  const bool pools = wants_pooling(options_, plan) && !pooling_failure_;
-  if (!fuses && !pools) return std::nullopt;
+  const PooledOutput* const pooling = pooling_failure_ ? nullptr : wanted_pooling(options_, plan);
+  if (!fuses && pooling == nullptr) return std::nullopt;
   const MappedFile content(file);
   std::optional<std::string> model =
       fuses ? fused(content.text(), precision_of(info) == "fp16", settings) : std::nullopt;
-  if (!pools) return model;
-  std::optional<std::string> with_output = pooled(model ? std::string_view(*model) : content.text());
+  if (pooling == nullptr) return model;
+  std::optional<std::string> with_output = pooled(model ? std::string_view(*model) : content.text(), *pooling);
   return with_output ? std::move(with_output) : std::move(model);
 }
 
@@ -115,7 +117,7 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
   }
   if (is_pooled_) {
     verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
-  } else if (pooling_failure_ && wants_pooling(options_, plan)) {
+  } else if (pooling_failure_ && wanted_pooling(options_, plan) != nullptr) {
     verdict.notes.push_back("texts are pooled on the host, from a vector per token: " + *pooling_failure_);
   }
 }

@@ -40,7 +40,7 @@ class RewrittenModel {
 
  private:
   std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
-  std::optional<std::string> pooled(std::string_view content);
+  std::optional<std::string> pooled(std::string_view content, const PooledOutput& wanted);
 
   const LoadOptions& options_;
   const Signature& signature_;
