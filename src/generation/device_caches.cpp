@@ -269,16 +269,18 @@ void DeviceCaches::release(std::size_t slot, std::size_t first, std::size_t /*en
 }
 
 std::optional<std::string> DeviceCaches::note() const {
-  std::string note = "keys and values stay on the device, where the model writes them, and ";
+  std::string note = "keys and values stay on the device, where the model writes them";
   switch (sharing_) {
+    case Sharing::not_tried:
+      break;
     case Sharing::none:
-      note += "each text runs alone: together with others it failed, or its logits were not near";
+      note += ", and each text runs alone: together with others it failed, or its logits were not near";
       break;
     case Sharing::near:
-      note += "texts share runs: their logits differ from those alone in the last digits";
+      note += ", and texts share runs: their logits differ from those alone in the last digits";
       break;
     case Sharing::equal:
-      note += "texts share runs: their logits were those of each alone, bit by bit";
+      note += ", and texts share runs: their logits were those of each alone, bit by bit";
       break;
   }
   if (!takes_prompts_)

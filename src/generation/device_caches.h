@@ -24,7 +24,9 @@ class DeviceCaches : public SequenceCaches {
 
   [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;
 
-  [[nodiscard]] bool can_batch() const noexcept override { return sharing_ != Sharing::none; }
+  [[nodiscard]] bool can_batch() const noexcept override {
+    return sharing_ == Sharing::near || sharing_ == Sharing::equal;
+  }
 
   /// Before it, rows run one by one.
   void compare_rows(std::size_t vocabulary, std::size_t max_tokens) override;
@@ -50,7 +52,7 @@ class DeviceCaches : public SequenceCaches {
   };
 
   /// Whether texts share runs, and what their logits then are, compared with those of each alone.
-  enum class Sharing : std::uint8_t { none, near, equal };
+  enum class Sharing : std::uint8_t { not_tried, none, near, equal };
 
   /// What the logits of the rows are in one run, compared with those of each alone.
   [[nodiscard]] Sharing compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows);
@@ -84,7 +86,7 @@ class DeviceCaches : public SequenceCaches {
   std::vector<std::size_t> logits_;  // index of the output
   std::vector<Slot> slots_;
   std::shared_ptr<const Group> empty_;
-  Sharing sharing_ = Sharing::none;
+  Sharing sharing_ = Sharing::not_tried;
   bool takes_prompts_ = true;        // a run of several tokens gives the logits of as many runs
   bool is_short_of_memory_ = false;  // a run had none: from then on no row is computed that nobody reads
 };

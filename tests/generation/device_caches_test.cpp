@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "device_generation.h"
+#include "generation/decoder.h"
 
 namespace gpux::generation {
 namespace {
@@ -91,6 +92,12 @@ TEST_F(ExampleCaches, EndTheLongestTextWhereTheDeviceHasNoMemory) {
   const std::optional<Error> error = ended->get_future().get();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
+}
+
+TEST_F(ExampleCaches, SayNothingOfRunsThatWereNotTried) {
+  const Decoder decoder(Runtime(model() / "model.onnx", device()), 1);
+  EXPECT_THAT(decoder.verdict().notes,
+              testing::Contains("keys and values stay on the device, where the model writes them"));
 }
 
 TEST_F(ExampleCaches, RunOneByOneWhereRowsDependOnOthers) {
