@@ -94,6 +94,21 @@ TEST_F(ExampleCaches, EndTheLongestTextWhereTheDeviceHasNoMemory) {
   EXPECT_EQ(error->code(), ErrorCode::resource_exhausted);
 }
 
+// A text that has ended leaves its prompt in the rows of one that goes on, and the next text begins with it.
+TEST_F(ExampleCaches, KeepPromptsWhileOthersRun) {
+  std::vector<EngineRequest> two = requests(2);
+  two.front().prompt.resize(8);
+  two.front().settings.max_tokens = 16;
+  two.front().settings.temperature = 0;
+  two.back().settings.max_tokens = 100;
+  const std::vector<EngineRequest> again{two.front()};
+  const std::vector<std::uint32_t> expected = generated(*engine(on_cpu()), again, true).texts.front();
+  const auto there = engine(device());
+  EXPECT_EQ(generated(*there, two, true).texts.front(), expected);
+  EXPECT_EQ(generated(*there, again, true).texts.front(), expected);
+  EXPECT_GT(there->statistics().reused_tokens, 0);
+}
+
 TEST_F(ExampleCaches, SayNothingOfRunsThatWereNotTried) {
   const Decoder decoder(Runtime(model() / "model.onnx", device()), 1);
   EXPECT_THAT(decoder.verdict().notes,
