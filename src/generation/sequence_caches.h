@@ -43,7 +43,7 @@ class SequenceCaches {
   /// What cannot be cut off, as where a device is lost, is cut off when the slot runs again.
   virtual void release(std::size_t slot, std::size_t first, std::size_t end) noexcept = 0;
 
-  /// What the verdict says of them.
+  /// A note of the verdict.
   [[nodiscard]] virtual std::optional<std::string> note() const { return std::nullopt; }
 };
 

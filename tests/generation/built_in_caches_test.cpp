@@ -1,6 +1,5 @@
 // Generation with keys and values on a device whose memory only runs copy to and from: that of a provider that is built
 // into ONNX Runtime, as CUDA is in its bridge. Here WebGPU, on a software Vulkan device.
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -39,19 +38,8 @@ TEST_F(BuiltInCaches, GiveTheTokensOfTheCpu) {
   EXPECT_EQ(generated(*there, requests(8), true).texts, expected.texts);
 }
 
-// A run brings the logits of its rows back, and nothing else, however long the texts are.
 TEST_F(BuiltInCaches, StayOnTheDevice) {
-  GeneratorOptions options;
-  options.reuses_prefixes = false;
-  const auto there = engine(device(), options);
-  std::vector<EngineRequest> one = requests(1);
-  one.front().prompt.resize(1);
-  one.front().settings.max_tokens = 60;
-  const Outcome outcome = generated(*there, one, true);
-  EXPECT_EQ(outcome.transfers.from_device, outcome.statistics.steps);
-  EXPECT_EQ(outcome.transfers.from_device_bytes, outcome.statistics.steps * there->vocabulary_size() * sizeof(float));
-  // Ids and mask.
-  EXPECT_LT(outcome.transfers.to_device_bytes, outcome.statistics.steps * 80 * 2 * sizeof(std::int64_t));
+  expect_copies_of_logits_alone(device());
 }
 
 }  // namespace

@@ -176,6 +176,21 @@ class DeviceCachesTest : public testing::Test {
     EXPECT_LT(together.statistics.steps, alone.statistics.steps / 2);
   }
 
+  // A run brings the logits of its rows back, and nothing else, however long the texts are.
+  void expect_copies_of_logits_alone(const LoadOptions& device) const {
+    GeneratorOptions options;
+    options.reuses_prefixes = false;
+    const auto there = engine(device, options);
+    std::vector<EngineRequest> one = requests(1);
+    one.front().prompt.resize(1);
+    one.front().settings.max_tokens = 60;
+    const Outcome outcome = generated(*there, one, true);
+    EXPECT_EQ(outcome.transfers.from_device, outcome.statistics.steps);
+    EXPECT_EQ(outcome.transfers.from_device_bytes, outcome.statistics.steps * there->vocabulary_size() * sizeof(float));
+    // Ids and mask.
+    EXPECT_LT(outcome.transfers.to_device_bytes, outcome.statistics.steps * 80 * 2 * sizeof(std::int64_t));
+  }
+
   const test::TemporaryFolder folder_;
 };
 

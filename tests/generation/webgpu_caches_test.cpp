@@ -1,5 +1,4 @@
 // Generation with keys and values on a software Vulkan device: the tokens of the CPU, in runs that texts share.
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -40,19 +39,8 @@ TEST_F(WebGpuCaches, GrowInBlocks) {
   EXPECT_EQ(generated(*engine(device()), some, true).texts, expected.texts);
 }
 
-// A run brings the logits of its rows back, and nothing else, however long the texts are.
 TEST_F(WebGpuCaches, StayOnTheDevice) {
-  GeneratorOptions options;
-  options.reuses_prefixes = false;
-  const auto there = engine(device(), options);
-  std::vector<EngineRequest> one = requests(1);
-  one.front().prompt.resize(1);
-  one.front().settings.max_tokens = 60;
-  const Outcome outcome = generated(*there, one, true);
-  EXPECT_EQ(outcome.transfers.from_device, outcome.statistics.steps);
-  EXPECT_EQ(outcome.transfers.from_device_bytes, outcome.statistics.steps * there->vocabulary_size() * sizeof(float));
-  // Ids and mask.
-  EXPECT_LT(outcome.transfers.to_device_bytes, outcome.statistics.steps * 80 * 2 * sizeof(std::int64_t));
+  expect_copies_of_logits_alone(device());
 }
 
 }  // namespace
