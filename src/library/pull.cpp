@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +17,7 @@
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
+#include "library/one_at_a_time.h"
 #include "library/pull_source.h"
 #include "library/registry_pull.h"
 
@@ -63,25 +63,6 @@ registry::ClientOptions client_options(const PullOptions& options, const PullLis
             if (say)
               say(fmt::format("{}; trying again in {:.1f} s", reason, std::chrono::duration<double>(delay).count()));
           }};
-}
-
-// Several downloads tell of their progress and their failures.
-PullListener one_at_a_time(const PullListener& listener) {
-  const auto mutex = std::make_shared<std::mutex>();
-  PullListener guarded;
-  if (listener.on_progress) {
-    guarded.on_progress = [mutex, call = listener.on_progress](const PullProgress& progress) {
-      const std::lock_guard lock(*mutex);
-      call(progress);
-    };
-  }
-  if (listener.on_message) {
-    guarded.on_message = [mutex, call = listener.on_message](const std::string& line) {
-      const std::lock_guard lock(*mutex);
-      call(line);
-    };
-  }
-  return guarded;
 }
 
 Reference name_for(const PullOptions& options, Reference derived) {

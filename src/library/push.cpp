@@ -7,6 +7,7 @@
 
 #include "base/home.h"
 #include "gpux/error.h"
+#include "library/one_at_a_time.h"
 #include "library/pull_source.h"
 #include "model/locate.h"
 #include "registry/oci/access.h"
@@ -37,8 +38,9 @@ std::vector<StoredPackage> packages_of(const std::vector<StoredModel>& models) {
 
 }  // namespace
 
-PushedModel push(const std::string& name, const PushOptions& options, const PullListener& listener,
+PushedModel push(const std::string& name, const PushOptions& options, const PullListener& given,
                  const std::stop_token& stop) {
+  const PullListener listener = one_at_a_time(given);
   if (options.chunk_bytes != 0 && options.chunk_bytes < least_chunk_bytes) {
     throw Error(ErrorCode::usage,
                 fmt::format("chunks of {} bytes: {} or more are accepted", options.chunk_bytes, least_chunk_bytes));

@@ -109,6 +109,19 @@ TEST_F(ExampleCaches, KeepPromptsWhileOthersRun) {
   EXPECT_GT(there->statistics().reused_tokens, 0);
 }
 
+// Than the prompts that are tried when the model is loaded.
+TEST_F(ExampleCaches, TakeAShorterContext) {
+  for (const std::size_t context_length : {2U, 16U}) {
+    GeneratorOptions options;
+    options.context_length = context_length;
+    std::vector<EngineRequest> one = requests(1);
+    one.front().prompt.resize(1);
+    one.front().settings.max_tokens = context_length - 1;
+    const Outcome expected = generated(*engine(on_cpu(), options), one, true);
+    EXPECT_EQ(generated(*engine(device(), options), one, true).texts, expected.texts) << context_length;
+  }
+}
+
 TEST_F(ExampleCaches, SayNothingOfRunsThatWereNotTried) {
   const Decoder decoder(Runtime(model() / "model.onnx", device()), 1);
   EXPECT_THAT(decoder.verdict().notes,

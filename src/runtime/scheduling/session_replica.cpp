@@ -1,5 +1,6 @@
 #include "runtime/scheduling/session_replica.h"
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -103,7 +104,10 @@ bool SessionReplica::makes_on_device(std::string_view output) const {
 LoadOptions SessionReplica::options_for_same_device() const {
   const Runtime::State& state = *runtime_.state_;
   LoadOptions same;
-  same.provider = state.loaded.verdict.active.front();
+  // That the CPU has more nodes does not make it the device.
+  const std::vector<std::string>& active = state.loaded.verdict.active;
+  const auto device = std::ranges::find_if(active, [](const std::string& id) { return id != "cpu"; });
+  same.provider = device == active.end() ? active.front() : *device;
   same.provider_libraries = state.options.provider_libraries;
   if (const ProviderOptions* own = options_of(state.options, same.provider)) same.provider_options.push_back(*own);
   same.device = state.options.device;
