@@ -25,6 +25,14 @@ enum class Strictness : std::uint8_t {
 /// How much ONNX Runtime optimizes the graph before running it.
 enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all };
 
+/// How a decoder's keys and values are stored, where they are float32 inputs and outputs of a model that has them for
+/// GroupQueryAttention alone.
+enum class CachePrecision : std::uint8_t {
+  as_written,  ///< in the model
+  automatic,   ///< in float16 where the first provider has that operator for float16, and not for float32
+  float16,     ///< in half the memory
+};
+
 /// Where a model's session is.
 enum class Isolation : std::uint8_t {
   thread,   ///< in this process
@@ -154,6 +162,10 @@ struct LoadOptions {
   /// Added to the model where its results would be copied from a device; the verdict says whether it was. Empty: no
   /// output is added. Not used with `after` and `optimized_model`.
   std::optional<PooledOutput> pooled_output;
+  /// Changes the inputs and outputs: for callers who read their types from Runtime::info(). Models whose graph was
+  /// optimized before (`optimized_graphs`) stay as they are. `float16` is not supported with Isolation::process, where
+  /// `automatic` is `as_written`.
+  CachePrecision cache_precision = CachePrecision::as_written;
   std::vector<ExpectedSize> expected_sizes;  ///< of free dimensions, as far as they are known
   /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;

@@ -79,7 +79,7 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   GeneratorOptions options;
   options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
   options.reuses_prefixes = false;
-  generation::Engine engine(model.load(), embedding::open_tokenizer(files.tokenizer), files, options);
+  generation::Engine engine(model.load_decoder(), embedding::open_tokenizer(files.tokenizer), files, options);
   if (const auto absence = provider::absence_of(engine.runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }

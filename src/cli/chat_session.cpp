@@ -75,7 +75,7 @@ ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   generation::ModelFiles files = generation::read_model_files(folder);
   generation::ChatPrompt prompt = generation::ChatPrompt::from_folder(folder);
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
-  auto engine = std::make_unique<generation::Engine>(model.load(), std::move(tokenizer), std::move(files));
+  auto engine = std::make_unique<generation::Engine>(model.load_decoder(), std::move(tokenizer), std::move(files));
   return {.name = model.located.name, .prompt = std::move(prompt), .engine = std::move(engine)};
 }
 

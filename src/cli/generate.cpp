@@ -47,7 +47,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
   request.settings = settings;
-  generation::Engine engine(model.load(), tokenizer, files);
+  generation::Engine engine(model.load_decoder(), tokenizer, files);
   const Verdict verdict = engine.verdict();
   say(context, to_line(verdict));
   request.arrived = std::chrono::steady_clock::now();  // loading is not part of the time to the first token

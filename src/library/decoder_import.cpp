@@ -67,7 +67,9 @@ generation::TextPredictions predictions_of(const fs::path& folder, const std::ve
                                            const LoadFlags& load) {
   LocatedModel located;
   located.onnx_file = folder / "model.onnx";
-  generation::Decoder decoder(load_located(located, resolve_load(load, {}, located)), parts.size() + 1);
+  LoadSettings settings = resolve_load(load, {}, located);
+  settings.options.cache_precision = CachePrecision::automatic;
+  generation::Decoder decoder(load_located(located, std::move(settings)), parts.size() + 1);
   return generation::predict(decoder, parts);
 }
 
@@ -119,7 +121,8 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   PackageContent content = package_content(located, request.load.provider);
   content.origin = request.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  const LoadSettings settings = resolve_check(request.load, located);
+  LoadSettings settings = resolve_check(request.load, located);
+  settings.options.cache_precision = CachePrecision::automatic;
   if (!request.load.precision.empty()) content.precision = settings.options.precision;
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};

@@ -108,7 +108,7 @@ Generator::Generator(const std::string& model, const ModelOptions& options, cons
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   KeptChatPrompt chat(folder);
   begin(LoadPhase::session);
-  Runtime runtime = open.load();
+  Runtime runtime = open.load_decoder();
   begin(LoadPhase::first_run);
   state_ =
       std::make_shared<State>(std::move(runtime), std::move(tokenizer), std::move(files), std::move(chat), generator);

@@ -108,10 +108,16 @@ Runtime load_located(const LocatedModel& located, LoadSettings settings) {
 }
 
 Runtime OpenModel::load() const {
-  if (!settings.options.expected_sizes.empty()) return load_located(located, settings);
   LoadSettings with_sizes = settings;
-  with_sizes.options.expected_sizes = expected_sizes(info.signature, sizes());
+  std::vector<ExpectedSize>& known = with_sizes.options.expected_sizes;
+  if (known.empty()) known = expected_sizes(info.signature, sizes());
   return load_located(located, std::move(with_sizes));
+}
+
+Runtime OpenModel::load_decoder() const {
+  OpenModel decoder = *this;
+  decoder.settings.options.cache_precision = CachePrecision::automatic;
+  return decoder.load();
 }
 
 }  // namespace gpux

@@ -11,8 +11,8 @@
 
 #include <protozero/pbf_writer.hpp>
 
+#include "onnx/graph_text.h"
 #include "onnx/graph_writer.h"
-#include "onnx/limits.h"
 #include "onnx/message.h"
 #include "onnx/node_text.h"
 #include "onnx/rewriting.h"
@@ -39,81 +39,6 @@ bool is(const NodeText* node, Name type) {
 bool has_order(const NodeText* node, const Sizes& order) {
   return is(node, "Transpose") && integers_attribute(*node, "perm") == order;
 }
-
-/// The nodes of a graph, and who uses what.
-class Graph {
- public:
-  explicit Graph(std::string_view text) {
-    for_each_node(Message(text), [&](NodeText node) { nodes_.push_back(std::move(node)); });
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      for (const Name output : nodes_[i].outputs) makers_.insert_or_assign(output, i);
-      for (const Name input : nodes_[i].inputs) ++uses_[input];
-      for_each_subgraph(nodes_[i], [&](const Message& graph) { count_uses(graph, 0); });
-    }
-    for (Message graph(text); graph.next();) {
-      if (graph.field() == schema::graph::output) ++uses_[name_of_value(graph.message())];
-    }
-    known_ = known_values(Message(text), nodes_);
-  }
-
-  [[nodiscard]] const std::vector<NodeText>& nodes() const noexcept { return nodes_; }
-
-  [[nodiscard]] std::optional<std::size_t> maker_of(Name value) const {
-    const auto found = makers_.find(value);
-    return found == makers_.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  [[nodiscard]] const NodeText* node_of(Name value) const {
-    const auto maker = maker_of(value);
-    return maker ? &nodes_[*maker] : nullptr;
-  }
-
-  [[nodiscard]] std::size_t uses_of(Name value) const {
-    const auto found = uses_.find(value);
-    return found == uses_.end() ? 0 : found->second;
-  }
-
-  [[nodiscard]] const Sizes* sizes_of(Name value) const {
-    const auto found = known_.sizes.find(value);
-    return found == known_.sizes.end() ? nullptr : &found->second;
-  }
-
-  [[nodiscard]] const Sizes* integers_of(Name value) const {
-    const auto found = known_.integers.find(value);
-    return found == known_.integers.end() ? nullptr : &found->second;
-  }
-
-  [[nodiscard]] const float* scalar_of(Name value) const {
-    const auto found = known_.scalars.find(value);
-    return found == known_.scalars.end() ? nullptr : &found->second;
-  }
-
-  void add_use(Name value) { ++uses_[value]; }
-
-  /// One use less; true: none is left.
-  bool drop_use(Name value) { return --uses_[value] == 0; }
-
-  [[nodiscard]] bool has_made_names() const {
-    return std::ranges::any_of(uses_, [](const auto& use) { return use.first.starts_with(made_prefix); });
-  }
-
- private:
-  // What nodes of a subgraph read may be a value of this graph.
-  void count_uses(Message graph, unsigned depth) {
-    if (depth > deepest_nesting) graph.malformed("graphs are nested too deeply");
-    while (graph.next()) {
-      if (graph.field() == schema::graph::output) ++uses_[name_of_value(graph.message())];
-      if (graph.field() != schema::graph::node) continue;
-      const NodeText node = read_node(graph.raw(), graph.message());
-      for (const Name input : node.inputs) ++uses_[input];
-      for_each_subgraph(node, [&](const Message& inner) { count_uses(inner, depth + 1); });
-    }
-  }
-
-  std::vector<NodeText> nodes_;
-  std::unordered_map<Name, std::size_t> makers_, uses_;
-  KnownValues known_;
-};
 
 /// What MultiHeadAttention reads. Packed: [batch, sequence, heads * head size]; otherwise as MatMul has it, [batch,
 /// heads, sequence, head size].
@@ -142,7 +67,7 @@ struct FoundNorm {
 
 class Matcher {
  public:
-  explicit Matcher(const Graph& graph) : graph_(graph) {}
+  explicit Matcher(const GraphText& graph) : graph_(graph) {}
 
   [[nodiscard]] std::optional<FoundAttention> attention_of(const NodeText& end) const {
     FoundAttention found;
@@ -290,7 +215,7 @@ class Matcher {
     return !inputs.key.empty() && !inputs.value.empty();
   }
 
-  const Graph& graph_;
+  const GraphText& graph_;
 };
 
 class Fusion {
@@ -299,7 +224,7 @@ class Fusion {
 
   /// What was added, without the content.
   FusedModel run(const FusedParts& parts) {
-    if (graph_.has_made_names()) return {};
+    if (graph_.has_names_with(made_prefix)) return {};
     if (parts.attention) fuse_attention();
     if (parts.norms) fuse_norms();
     return std::move(result_);
@@ -451,7 +376,7 @@ class Fusion {
   }
 
   std::string_view text_;
-  Graph graph_;
+  GraphText graph_;
   GraphWriter writer_;
   std::map<std::size_t, std::string> replaced_;  // by the node whose place it takes
   std::unordered_set<std::size_t> removed_;
@@ -490,8 +415,7 @@ void append_opset(std::string& model, Name domain, std::int64_t version) {
 }  // namespace
 
 std::optional<FusedModel> with_fused_attention(std::string_view content, const FusedParts& wanted) {
-  constexpr std::uint64_t max_bytes = 1'500'000'000;  // what is added stays within the 2 GB of a message
-  if (content.size() > max_bytes) return std::nullopt;
+  if (content.size() > max_rewritten_bytes) return std::nullopt;
   const Opsets opsets = opsets_of(content);
   if (opsets.standard < least_opset) return std::nullopt;
   ModelParts parts = split_model(content);

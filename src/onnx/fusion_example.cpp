@@ -1,17 +1,12 @@
 #include <array>
 #include <vector>
 
-#include <protozero/pbf_writer.hpp>
-
 #include "onnx/fused_attention.h"
 #include "onnx/graph_writer.h"
-#include "onnx/rewriting.h"
-#include "onnx/schema.h"
 
 namespace gpux::onnx {
 namespace {
 
-constexpr std::int64_t opset = 17, ir_version = 8;
 constexpr float epsilon = 1e-5F;
 
 /// The plain nodes that operators of these forms replace.
@@ -54,12 +49,8 @@ class ExampleWriter {
   }
 
   [[nodiscard]] std::string model() const {
-    std::string content;
-    protozero::pbf_writer writer(content);
-    writer.add_int64(schema::model::ir_version, ir_version);
-    protozero::pbf_writer(writer, schema::model::opset_import).add_int64(schema::opset::version, opset);
-    append_graph_key(content, graph_.fields());
-    return content + graph_.fields();
+    constexpr std::int64_t opset = 17, ir_version = 8;
+    return graph_.model(opset, ir_version);
   }
 
  private:

@@ -41,6 +41,15 @@ void write_attribute(protozero::pbf_writer& node, const std::string& name, const
   attribute.add_int32(schema::attribute::type, type);
 }
 
+void write_names(protozero::pbf_writer& node, std::string_view type, std::string_view domain,
+                 const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  for (const std::string& input : inputs) node.add_string(schema::node::input, input);
+  for (const std::string& output : outputs) node.add_string(schema::node::output, output);
+  node.add_string(schema::node::name, outputs.front());
+  node.add_string(schema::node::op_type, std::string(type));
+  if (!domain.empty()) node.add_string(schema::node::domain, std::string(domain));
+}
+
 }  // namespace
 
 GraphWriter::GraphWriter(std::string_view name, std::string_view prefix) : prefix_(prefix) {
@@ -140,6 +149,18 @@ void GraphWriter::contributed_node(std::string_view type, const std::vector<std:
   write_node(type, contributed_domain, inputs, attributes, outputs);
 }
 
+void GraphWriter::contributed_node(std::string_view type, const std::vector<std::string>& inputs,
+                                   std::span<const std::string_view> attributes,
+                                   const std::vector<std::string>& outputs) {
+  has_contributed_nodes_ = true;
+  protozero::pbf_writer graph(graph_);
+  protozero::pbf_writer node(graph, schema::graph::node);
+  write_names(node, type, contributed_domain, inputs, outputs);
+  for (const std::string_view attribute : attributes) {
+    node.add_message(schema::node::attribute, attribute.data(), attribute.size());
+  }
+}
+
 std::string GraphWriter::contributed_value(std::string_view type, const std::vector<std::string>& inputs,
                                            const Attributes& attributes, std::string_view output) {
   std::string result = output.empty() ? made_up(type) : std::string(output);
@@ -151,12 +172,8 @@ void GraphWriter::write_node(std::string_view type, std::string_view domain, con
                              const Attributes& attributes, const std::vector<std::string>& outputs) {
   protozero::pbf_writer graph(graph_);
   protozero::pbf_writer node(graph, schema::graph::node);
-  for (const std::string& input : inputs) node.add_string(schema::node::input, input);
-  for (const std::string& output : outputs) node.add_string(schema::node::output, output);
-  node.add_string(schema::node::name, outputs.front());
-  node.add_string(schema::node::op_type, std::string(type));
+  write_names(node, type, domain, inputs, outputs);
   for (const auto& [name, value] : attributes) write_attribute(node, name, value);
-  if (!domain.empty()) node.add_string(schema::node::domain, std::string(domain));
 }
 
 namespace {
@@ -202,6 +219,27 @@ void append_elements(FileReplacement& file, const ConstantSource& source, std::u
 
 }  // namespace
 
+// The model but for its graph.
+std::string GraphWriter::head(std::int64_t opset, std::int64_t ir_version) const {
+  std::string head;
+  protozero::pbf_writer model(head);
+  model.add_int64(schema::model::ir_version, ir_version);
+  model.add_string(schema::model::producer_name, "gpux");
+  protozero::pbf_writer(model, schema::model::opset_import).add_int64(schema::opset::version, opset);
+  if (has_contributed_nodes_) {
+    protozero::pbf_writer contributed(model, schema::model::opset_import);
+    contributed.add_string(schema::opset::domain, std::string(contributed_domain));
+    contributed.add_int64(schema::opset::version, 1);
+  }
+  return head;
+}
+
+std::string GraphWriter::model(std::int64_t opset, std::int64_t ir_version) const {
+  std::string model = head(opset, ir_version);
+  append_length(model, schema::model::graph, graph_.size());
+  return model + graph_;
+}
+
 void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version,
                         std::uint64_t max_file_bytes) const {
   // What goes before the data of each sourced constant: its field in the graph, its header, and the data's own field.
@@ -214,16 +252,7 @@ void GraphWriter::write(const std::filesystem::path& file, std::int64_t opset, s
   };
   std::uint64_t graph_bytes = graph_.size();
   for (const SourcedTensor& tensor : sourced_) graph_bytes += embedded(tensor).size() + tensor.byte_size;
-  std::string head;
-  protozero::pbf_writer model(head);
-  model.add_int64(schema::model::ir_version, ir_version);
-  model.add_string(schema::model::producer_name, "gpux");
-  protozero::pbf_writer(model, schema::model::opset_import).add_int64(schema::opset::version, opset);
-  if (has_contributed_nodes_) {
-    protozero::pbf_writer contributed(model, schema::model::opset_import);
-    contributed.add_string(schema::opset::domain, std::string(contributed_domain));
-    contributed.add_int64(schema::opset::version, 1);
-  }
+  std::string head = this->head(opset, ir_version);
   constexpr std::uint64_t longest_field = 16;  // of the graph's length
   const bool is_external = head.size() + longest_field + graph_bytes > std::min(max_file_bytes, max_model_bytes);
 

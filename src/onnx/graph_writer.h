@@ -57,7 +57,11 @@ class GraphWriter {
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes,
                         const std::vector<std::string>& outputs);
 
-  /// The same with one output, whose name is returned.
+  /// The same with the attributes of another node, AttributeProtos.
+  void contributed_node(std::string_view type, const std::vector<std::string>& inputs,
+                        std::span<const std::string_view> attributes, const std::vector<std::string>& outputs);
+
+  /// One with one output, whose name is returned.
   std::string contributed_value(std::string_view type, const std::vector<std::string>& inputs,
                                 const Attributes& attributes, std::string_view output = {});
 
@@ -67,6 +71,9 @@ class GraphWriter {
   void write(const std::filesystem::path& file, std::int64_t opset, std::int64_t ir_version,
              std::uint64_t max_file_bytes = max_model_bytes) const;
 
+  /// The model, without constants that have a source: for small ones that are not kept in a file.
+  [[nodiscard]] std::string model(std::int64_t opset, std::int64_t ir_version) const;
+
   /// The graph's fields so far, without constants that have a source: to be merged into another graph.
   [[nodiscard]] const std::string& fields() const noexcept { return graph_; }
 
@@ -74,6 +81,7 @@ class GraphWriter {
 
  private:
   std::string made_up(std::string_view stem);
+  [[nodiscard]] std::string head(std::int64_t opset, std::int64_t ir_version) const;
   void write_node(std::string_view type, std::string_view domain, const std::vector<std::string>& inputs,
                   const Attributes& attributes, const std::vector<std::string>& outputs);
   void value(std::uint32_t field, std::string_view name, ElementType type, std::span<const WrittenSize> sizes);

@@ -181,8 +181,7 @@ SignatureEntry pooled_entry(const Signature& signature, const PooledOutput& pool
 }
 
 std::string with_pooled_output(std::string_view content, const Signature& signature, const PooledOutput& pooled) {
-  constexpr std::uint64_t max_bytes = 1'500'000'000;  // what is added stays within the 2 GB of a message
-  if (content.size() > max_bytes) refuse("its file is larger than 1.5 GB");
+  if (content.size() > max_rewritten_bytes) refuse("its file is larger than 1.5 GB");
   const SignatureEntry added = pooled_entry(signature, pooled);
   const ModelFacts facts = facts_of(content);
   if (facts.opset < least_opset) refuse(fmt::format("its opset is {}, below {}", facts.opset, least_opset));

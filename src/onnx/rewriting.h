@@ -17,6 +17,9 @@ namespace gpux::onnx {
 /// Since this version initializers need not be inputs too, and those that are can be given by callers.
 inline constexpr std::int64_t first_ir_with_overridable_initializers = 4;
 
+/// Above this size a model is not rewritten in memory: what is added stays within the 2 GB of a message.
+inline constexpr std::uint64_t max_rewritten_bytes = 1'500'000'000;
+
 /// A ModelProto without its graph, of at least that version; and the bytes of the graph.
 struct ModelParts {
   std::string head;

@@ -39,6 +39,20 @@ void require_worker_for_sandbox(const LoadOptions& options) {
   throw Error(ErrorCode::usage, "a sandbox requires isolation 'process', and it is 'thread'; accepted: sandbox off");
 }
 
+void require_place_for_float16_caches(const LoadOptions& options) {
+  if (options.cache_precision != CachePrecision::float16) return;
+  const bool has_steps = !options.before.empty() || !options.after.empty();
+  if (options.isolation != Isolation::process && !has_steps) return;
+  throw Error(ErrorCode::usage, fmt::format("keys and values in float16 are not supported with {}",
+                                            has_steps ? "models before or after" : "isolation 'process'"));
+}
+
+void set_float16(std::vector<SignatureEntry>& entries, const std::set<std::string>& names) {
+  for (SignatureEntry& entry : entries) {
+    if (names.contains(entry.name)) entry.type.element = ElementType::float16;
+  }
+}
+
 void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64_t limit_bytes) {
   try {
     (void)runtime.infer(synthetic_inputs(runtime.info().signature));
@@ -59,8 +73,11 @@ void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64
 Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   const auto start = std::chrono::steady_clock::now();
   require_worker_for_sandbox(given);
+  require_place_for_float16_caches(given);
   ModelInfo info = ModelInspector::inspect(model);
   LoadOptions options = given;
+  const bool is_alone = options.isolation != Isolation::process && options.before.empty() && options.after.empty();
+  if (!is_alone) options.cache_precision = CachePrecision::as_written;
   const std::string name = options.worker_name.empty() ? info.name : options.worker_name;
   if (options.preflight)
     std::ranges::move(runtime::isolation::preflight(model, name, options),
@@ -78,6 +95,8 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
     return;
   }
   runtime::Loaded loaded = runtime::load(model, info, options);
+  set_float16(signature.inputs, loaded.float16_values);
+  set_float16(signature.outputs, loaded.float16_values);
   if (loaded.has_pooled_output && options.pooled_output) {
     signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
   }

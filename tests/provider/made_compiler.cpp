@@ -14,24 +14,16 @@
 
 #include <onnxruntime_cxx_api.h>
 
+#include "base/made_plugin.h"
+
+namespace gpux {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* provider_name = "NvTensorRTRTXExecutionProvider";
 constexpr const char* option_prefix = "ep.nvtensorrtrtxexecutionprovider.";
 
-template <typename Work>
-OrtStatus* as_status(Work&& work) noexcept {
-  try {
-    work();
-    return nullptr;
-  } catch (const Ort::Exception& error) {
-    return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
-  } catch (const std::exception& error) {
-    return Ort::GetApi().CreateStatus(ORT_EP_FAIL, error.what());
-  }
-}
+using test::as_status;
 
 void note(const std::string& line) {
   if (const char* file = std::getenv("GPUX_MADE_COMPILER")) std::ofstream(file, std::ios::app) << line << "\n";
@@ -39,7 +31,7 @@ void note(const std::string& line) {
 
 std::string text_of(const std::vector<std::int64_t>& shape) {
   std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (const std::int64_t size : shape) text.append(text.empty() ? "" : "x").append(std::to_string(size));
   return text;
 }
 
@@ -95,19 +87,15 @@ class Sum : public OrtNodeComputeInfo {
 
 class Provider : public OrtEp {
  public:
-  explicit Provider(Options options) : OrtEp{}, options_(std::move(options)) {
+  static constexpr const char* name = "NvTensorRTRTXExecutionProvider";
+
+  explicit Provider(const OrtSessionOptions* session) : OrtEp{}, options_(options_of(session)) {
+    for (const auto& [option, value] : options_) note(std::string("option ").append(option).append("=").append(value));
     ort_version_supported = ORT_API_VERSION;
-    GetName = [](const OrtEp*) noexcept { return provider_name; };
+    GetName = [](const OrtEp*) noexcept { return name; };
     GetCapability = [](OrtEp*, const OrtGraph* graph, OrtEpGraphSupportInfo* support) noexcept {
-      return as_status([=] {
-        for (const Ort::ConstNode& node : Ort::ConstGraph(graph).GetNodes()) {
-          if (node.GetOperatorType() != "Add") continue;
-          const OrtNode* claimed = node;
-          OrtNodeFusionOptions fusion{};
-          fusion.ort_version_supported = ORT_API_VERSION;
-          Ort::ThrowOnError(Ort::GetEpApi().EpGraphSupportInfo_AddNodesToFuse(support, &claimed, 1, &fusion));
-        }
-      });
+      return test::claim_nodes(graph, support,
+                               [](const Ort::ConstNode& node) { return node.GetOperatorType() == "Add"; });
     };
     Compile = [](OrtEp* self, const OrtGraph**, const OrtNode**, std::size_t count, OrtNodeComputeInfo** made,
                  OrtNode**) noexcept { return as_status([=] { static_cast<Provider*>(self)->compile(count, made); }); };
@@ -117,8 +105,8 @@ class Provider : public OrtEp {
   }
 
  private:
-  [[nodiscard]] std::string option(const std::string& name) const {
-    const auto found = options_.find(name);
+  [[nodiscard]] std::string option(const std::string& key) const {
+    const auto found = options_.find(key);
     return found == options_.end() ? std::string() : found->second;
   }
 
@@ -149,68 +137,7 @@ class Provider : public OrtEp {
   Options options_;
 };
 
-class Factory : public OrtEpFactory {
- public:
-  Factory() : OrtEpFactory{} {
-    ort_version_supported = ORT_API_VERSION;
-    GetName = [](const OrtEpFactory*) noexcept { return provider_name; };
-    GetVendor = [](const OrtEpFactory*) noexcept { return "gpux"; };
-    GetVersion = [](const OrtEpFactory*) noexcept { return "0.1.0"; };
-    GetVendorId = [](const OrtEpFactory*) noexcept { return std::uint32_t{0}; };
-    GetSupportedDevices = [](OrtEpFactory* self, const OrtHardwareDevice* const* devices, std::size_t count,
-                             OrtEpDevice** supported, std::size_t room, std::size_t* supported_count) noexcept {
-      return as_status([=] {
-        *supported_count = 0;
-        for (std::size_t i = 0; i < count && *supported_count < std::min<std::size_t>(room, 1); ++i) {
-          Ort::ConstHardwareDevice device(devices[i]);
-          if (device.Type() != OrtHardwareDeviceType_CPU) continue;
-          const Ort::KeyValuePairs metadata, options;
-          supported[(*supported_count)++] =
-              Ort::EpDevice(*self, device, metadata.GetConst(), options.GetConst()).release();
-        }
-      });
-    };
-    CreateEp = [](OrtEpFactory*, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, std::size_t,
-                  const OrtSessionOptions* session, const OrtLogger*, OrtEp** provider) noexcept {
-      return as_status([=] {
-        *provider = nullptr;
-        Options options = options_of(session);
-        for (const auto& [name, value] : options) note("option " + name + "=" + value);
-        *provider = std::make_unique<Provider>(std::move(options)).release();
-      });
-    };
-    // Its memory is the host's.
-    CreateAllocator = [](OrtEpFactory*, const OrtMemoryInfo*, const OrtKeyValuePairs*,
-                         OrtAllocator** allocator) noexcept -> OrtStatus* {
-      *allocator = nullptr;
-      return nullptr;
-    };
-    ReleaseAllocator = [](OrtEpFactory*, OrtAllocator*) noexcept {};
-    CreateDataTransfer = [](OrtEpFactory*, OrtDataTransferImpl** transfer) noexcept -> OrtStatus* {
-      *transfer = nullptr;
-      return nullptr;
-    };
-    ReleaseEp = [](OrtEpFactory*, OrtEp* provider) noexcept { delete static_cast<Provider*>(provider); };
-  }
-};
-
 }  // namespace
+}  // namespace gpux
 
-extern "C" {
-
-__attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char*, const OrtApiBase* base,
-                                                                    const OrtLogger*, OrtEpFactory** factories,
-                                                                    std::size_t, std::size_t* count) noexcept {
-  Ort::InitApi(base->GetApi(ORT_API_VERSION));
-  return as_status([=] {
-    factories[0] = std::make_unique<Factory>().release();
-    *count = 1;
-  });
-}
-
-__attribute__((visibility("default"))) OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) noexcept {
-  delete static_cast<Factory*>(factory);
-  return nullptr;
-}
-
-}  // extern "C"
+GPUX_MADE_PLUGIN(gpux::Provider)

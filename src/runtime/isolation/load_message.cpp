@@ -171,9 +171,9 @@ Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
-               after, pooled_output, expected_sizes, batch_axis, batch_axis_from, isolation, isolation_reason,
-               worker_name, restart_worker, preflight, preflight_timeout, crashed_providers, sandbox, pulled_from,
-               stop_grace, max_restart_delay] = options;
+               after, pooled_output, cache_precision, expected_sizes, batch_axis, batch_axis_from, isolation,
+               isolation_reason, worker_name, restart_worker, preflight, preflight_timeout, crashed_providers, sandbox,
+               pulled_from, stop_grace, max_restart_delay] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
   (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)preflight_timeout,
       (void)batch_axis,
@@ -202,6 +202,7 @@ Json json_of(const LoadOptions& options) {
   json["before"] = before.string();
   json["after"] = after.string();
   json["pooled_output"] = json_of(pooled_output);
+  json["cache_precision"] = static_cast<int>(cache_precision);
   json["expected_sizes"] = json_of(expected_sizes);
   json["crashed_providers"] = json_of(crashed_providers);
   return json;
@@ -231,6 +232,7 @@ LoadOptions options_from(const Json& json) {
   options.before = json.at("before").get<std::string>();
   options.after = json.at("after").get<std::string>();
   options.pooled_output = pooled_output_from(json.at("pooled_output"));
+  options.cache_precision = static_cast<CachePrecision>(json.at("cache_precision").get<int>());
   options.expected_sizes = expected_sizes_from(json.at("expected_sizes"));
   options.crashed_providers = pairs_from(json.at("crashed_providers"));
   return options;

@@ -559,6 +559,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
           .identity = std::move(identity),
+          .float16_values = rewritten.float16_values(),
           .has_pooled_output = rewritten.is_pooled(),
           .written_graph = std::move(written)};
 }

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
@@ -20,10 +22,11 @@ struct Loaded {
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
-  std::string computed_by;         ///< ONNX Runtime, the providers with their versions and options, and the processor
-  LoadedIdentity identity;         ///< the same and the verdict, for a comparison with another load; without the files
-  bool has_pooled_output = false;  ///< LoadOptions::pooled_output was added
-  OptimizedGraph written_graph;    ///< and what it was made for; has no file if none was requested
+  std::string computed_by;  ///< ONNX Runtime, the providers with their versions and options, and the processor
+  LoadedIdentity identity;  ///< the same and the verdict, for a comparison with another load; without the files
+  std::set<std::string> float16_values;  ///< inputs and outputs that are float32 in the file
+  bool has_pooled_output = false;        ///< LoadOptions::pooled_output was added
+  OptimizedGraph written_graph;          ///< and what it was made for; has no file if none was requested
 };
 
 /// Ends the profile of a load that comes to nothing after all, and removes its file.

@@ -223,6 +223,7 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
     return;  // of a file that cannot be read: what loads the model says so
   }
   if (options.pooled_output) digest += text_of(*options.pooled_output);  // it may be compiled with that output
+  if (options.cache_precision == CachePrecision::float16) digest += "keys and values in float16";
   const std::string version =
       provider::compiled_by(ort::Core::current()->version(), report.library, provider::loaded_compilers(*row));
   const provider::EngineFolder folder = cache->open(provider::engine_key(*row, digest, version, resolved, device));

@@ -9,9 +9,11 @@
 
 #include "base/files.h"
 #include "base/spelling.h"
+#include "onnx/float16_caches.h"
 #include "onnx/fused_attention.h"
 #include "onnx/pooled_output.h"
 #include "provider/table.h"
+#include "runtime/loading/cache_trial.h"
 #include "runtime/loading/precision_variant.h"
 
 namespace gpux::runtime {
@@ -44,6 +46,19 @@ bool wants_fusion(const LoadOptions& options, const Plan& plan) {
   return row != nullptr && row->has_fused_attention;
 }
 
+bool wants_float16_caches(const LoadOptions& options, const ModelInfo& info, const Plan& plan) {
+  if (!info.operators.contains("com.microsoft::GroupQueryAttention")) return false;
+  switch (options.cache_precision) {
+    case CachePrecision::as_written:
+      return false;
+    case CachePrecision::automatic:
+      return !plan.candidates.empty();
+    case CachePrecision::float16:
+      return true;
+  }
+  return false;
+}
+
 std::string list_of(const std::map<std::string, std::size_t>& operators) {
   std::vector<std::string> counts;
   for (const auto& [name, count] : operators) counts.push_back(fmt::format("{} {}", count, name));
@@ -71,6 +86,28 @@ std::optional<std::string> RewrittenModel::fused(std::string_view content, bool 
   }
 }
 
+std::optional<std::string> RewrittenModel::with_float16_caches(std::string_view content,
+                                                               const ort::SessionSettings& settings) {
+  const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
+  try {
+    std::optional<onnx::Float16Caches> changed = onnx::with_float16_caches(content);
+    if (!changed) {
+      if (!is_automatic) cache_failure_ = "they are not float32 inputs and outputs for GroupQueryAttention alone";
+      return std::nullopt;
+    }
+    if (is_automatic) {
+      const CacheTrial trial = try_cached_attention(changed->forms, settings);
+      if (!trial.defect.empty()) cache_failure_ = trial.defect;
+      if (!trial.needs_float16 || cache_failure_) return std::nullopt;
+    }
+    float16_values_ = std::move(changed->values);
+    return std::move(changed->content);
+  } catch (const std::exception& error) {
+    cache_failure_ = error.what();
+    return std::nullopt;
+  }
+}
+
 std::optional<std::string> RewrittenModel::pooled(std::string_view content, const PooledOutput& wanted) {
   try {
     std::string model = onnx::with_pooled_output(content, signature_, wanted);
@@ -85,22 +122,35 @@ std::optional<std::string> RewrittenModel::pooled(std::string_view content, cons
 std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelInfo& info, const Plan& plan,
                                               const ort::SessionSettings& settings, bool is_optimized) {
   fused_.clear();
+  float16_values_.clear();
   is_pooled_ = false;
-  if (is_optimized || !options_.optimized_model.empty()) return std::nullopt;
+  if (is_optimized || !options_.optimized_model.empty()) {
+    if (options_.cache_precision == CachePrecision::float16) {
+      cache_failure_ = is_optimized ? "the graph was optimized before" : "the graph is kept for later loads";
+    }
+    return std::nullopt;
+  }
   const bool fuses = wants_fusion(options_, plan) && (defects_.attention.empty() || defects_.norms.empty());
   const PooledOutput* const pooling = pooling_failure_ ? nullptr : wanted_pooling(options_, plan);
-  if (!fuses && pooling == nullptr) return std::nullopt;
+  const bool has_float16_caches = !cache_failure_ && wants_float16_caches(options_, info, plan);
+  if (!fuses && !has_float16_caches && pooling == nullptr) return std::nullopt;
   const MappedFile content(file);
-  std::optional<std::string> model =
-      fuses ? fused(content.text(), precision_of(info) == "fp16", settings) : std::nullopt;
-  if (pooling == nullptr) return model;
-  std::optional<std::string> with_output = pooled(model ? std::string_view(*model) : content.text(), *pooling);
-  return with_output ? std::move(with_output) : std::move(model);
+  std::optional<std::string> model;
+  const auto change = [&](std::optional<std::string> changed) {
+    if (changed) model = std::move(changed);
+  };
+  const auto last = [&] { return model ? std::string_view(*model) : content.text(); };
+  if (fuses) change(fused(last(), precision_of(info) == "fp16", settings));
+  if (has_float16_caches) change(with_float16_caches(last(), settings));
+  if (pooling != nullptr) change(pooled(last(), *pooling));
+  return model;
 }
 
 bool RewrittenModel::give_up(const std::string& reason) {
   if (!fused_.empty()) {
     defects_ = {reason, reason};
+  } else if (!float16_values_.empty()) {
+    cache_failure_ = reason;
   } else if (is_pooled_) {
     pooling_failure_ = reason;
   } else {
@@ -115,6 +165,13 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
     if (!defects_.attention.empty()) verdict.notes.push_back("attention is not fused: " + defects_.attention);
     if (!defects_.norms.empty()) verdict.notes.push_back("norms are not fused: " + defects_.norms);
   }
+  if (!float16_values_.empty()) {
+    const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
+    verdict.notes.push_back(std::string("keys and values are stored in float16") +
+                            (is_automatic ? ": the provider has their attention in float16 alone" : ""));
+  } else if (cache_failure_) {
+    verdict.notes.push_back("keys and values are not stored in float16: " + *cache_failure_);
+  }
   if (is_pooled_) {
     verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
   } else if (pooling_failure_ && wanted_pooling(options_, plan) != nullptr) {
@@ -125,6 +182,7 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
 std::string RewrittenModel::identity() const {
   std::vector<std::string> changes;
   if (!fused_.empty()) changes.push_back("fused " + list_of(fused_));
+  if (!float16_values_.empty()) changes.emplace_back("keys and values in float16");
   if (is_pooled_) changes.emplace_back("pooled in the graph");
   return join(changes, "; ");
 }

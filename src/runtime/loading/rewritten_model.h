@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "gpux/model_info.h"
@@ -15,8 +16,9 @@
 namespace gpux::runtime {
 
 /// What a load changes in a model before ONNX Runtime gets it, where the plan's providers make use of it: nodes are
-/// fused (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), and the output is
-/// added that LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
+/// fused (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), keys and values
+/// are stored as LoadOptions::cache_precision says (onnx/float16_caches.h), and the output is added that
+/// LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
 class RewrittenModel {
  public:
   /// Both outlive it.
@@ -30,6 +32,9 @@ class RewrittenModel {
   /// After no session could be made with the last content: the next has a change less. False: it had none.
   bool give_up(const std::string& reason);
 
+  /// The inputs and outputs that are float16 in the last content, and float32 in the model.
+  [[nodiscard]] const std::set<std::string>& float16_values() const noexcept { return float16_values_; }
+
   [[nodiscard]] bool is_pooled() const noexcept { return is_pooled_; }
 
   /// Says in the verdict what became of the changes.
@@ -40,14 +45,16 @@ class RewrittenModel {
 
  private:
   std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
+  std::optional<std::string> with_float16_caches(std::string_view content, const ort::SessionSettings& settings);
   std::optional<std::string> pooled(std::string_view content, const PooledOutput& wanted);
 
   const LoadOptions& options_;
   const Signature& signature_;
   std::map<std::string, std::size_t> fused_;  // operators of the last content
-  bool is_pooled_ = false;                    // the last content is
-  FusionDefects defects_;                     // of what is fused no more
-  std::optional<std::string> pooling_failure_;
+  std::set<std::string> float16_values_;
+  bool is_pooled_ = false;  // the last content is
+  FusionDefects defects_;   // of what is fused no more
+  std::optional<std::string> cache_failure_, pooling_failure_;
 };
 
 /// A session of the content, with the external data of the file.

@@ -322,7 +322,8 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   generator.max_waiting = options.max_queue;
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
-  auto engine = std::make_shared<generation::Engine>(opened.load(), std::move(tokenizer), std::move(files), generator);
+  auto engine =
+      std::make_shared<generation::Engine>(opened.load_decoder(), std::move(tokenizer), std::move(files), generator);
   require_this_core(engine->runtime());
   Workers loaded;
   loaded.sessions.emplace_back(engine, &engine->runtime());

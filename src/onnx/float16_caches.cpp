@@ -1,0 +1,307 @@
+#include "onnx/float16_caches.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <protozero/pbf_writer.hpp>
+
+#include "gpux/tensor.h"
+#include "onnx/graph_text.h"
+#include "onnx/graph_writer.h"
+#include "onnx/rewriting.h"
+#include "onnx/schema.h"
+#include "onnx/value_type.h"
+
+namespace gpux::onnx {
+namespace {
+
+using Name = std::string_view;
+
+constexpr Name operator_type = "GroupQueryAttention", contributed_domain = "com.microsoft";
+constexpr Name made_prefix = "gpux_float16/";
+constexpr std::size_t cache_rank = 4;
+
+/// The places of its inputs.
+constexpr std::size_t query = 0, key = 1, value = 2, past_key = 3, past_value = 4, cosines = 7, sines = 8;
+constexpr std::array<std::size_t, 5> floating_inputs{query, key, value, cosines, sines};
+
+bool is_cached_attention(const NodeText& node) {
+  return node.type == operator_type && node.domain == contributed_domain;
+}
+
+/// The types of the inputs or outputs of a graph.
+std::map<Name, ValueType> types_of(std::string_view text, std::uint32_t field) {
+  std::map<Name, ValueType> types;
+  for (Message graph(text); graph.next();) {
+    if (graph.field() != field) continue;
+    const Name name = name_of_value(graph.message());
+    for (Message entry = graph.message(); entry.next();) {
+      if (entry.field() == schema::value_info::type) types.insert_or_assign(name, read_type(entry.message()));
+    }
+  }
+  return types;
+}
+
+/// Appends a message with another message in place of each field of that number.
+template <typename Changed>
+void append_changed(std::string& to, std::string_view text, std::uint32_t field, const Changed& changed) {
+  for (Message message(text); message.next();) {
+    if (message.field() != field) {
+      to += message.raw();
+      continue;
+    }
+    const std::string content = changed(message.bytes());
+    protozero::pbf_writer(to).add_message(field, content);
+  }
+}
+
+// A ValueInfoProto of a tensor.
+std::string as_float16(std::string_view value_info) {
+  std::string changed;
+  append_changed(changed, value_info, schema::value_info::type, [](std::string_view type) {
+    std::string with_tensor;
+    append_changed(with_tensor, type, schema::type::tensor, [](std::string_view tensor) {
+      std::string with_element;
+      for (Message message(tensor); message.next();) {
+        if (message.field() != schema::tensor_type::elem_type) with_element += message.raw();
+      }
+      protozero::pbf_writer(with_element)
+          .add_int32(schema::tensor_type::elem_type, static_cast<std::int32_t>(ElementType::float16));
+      return with_element;
+    });
+    return with_tensor;
+  });
+  return changed;
+}
+
+class Conversion {
+ public:
+  explicit Conversion(std::string_view graph)
+      : text_(graph),
+        graph_(graph),
+        inputs_(types_of(graph, schema::graph::input)),
+        outputs_(types_of(graph, schema::graph::output)),
+        writer_({}, made_prefix) {}
+
+  /// Without the content. Empty: the graph cannot be changed.
+  std::optional<Float16Caches> run() {
+    if (graph_.has_names_with(made_prefix)) return std::nullopt;
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (is_cached_attention(graph_.nodes()[i]) && !convert(i)) return std::nullopt;
+    }
+    if (result_.forms.empty()) return std::nullopt;
+    return std::move(result_);
+  }
+
+  [[nodiscard]] std::string fields(const std::set<std::string>& values) const {
+    std::string fields;
+    fields.reserve(text_.size() + writer_.fields().size() + made_prefix.size() * values.size());
+    std::size_t node = 0;
+    for (Message graph(text_); graph.next();) {
+      const std::uint32_t field = graph.field();
+      if (field == schema::graph::node) {
+        const auto replaced = replaced_.find(node++);
+        fields += replaced == replaced_.end() ? graph.raw() : std::string_view(replaced->second);
+        continue;
+      }
+      const bool has_value =
+          field == schema::graph::input || field == schema::graph::output || field == schema::graph::value_info;
+      if (has_value && values.contains(std::string(name_of_value(graph.message())))) {
+        const std::string changed = as_float16(graph.bytes());
+        protozero::pbf_writer(fields).add_message(field, changed);
+      } else {
+        fields += graph.raw();
+      }
+    }
+    return fields;
+  }
+
+ private:
+  // The sizes of a cache that only this place has; none: it cannot be changed.
+  [[nodiscard]] std::optional<std::pair<std::int64_t, std::int64_t>> cache_of(const std::map<Name, ValueType>& entries,
+                                                                              Name name) const {
+    const auto entry = entries.find(name);
+    if (entry == entries.end() || graph_.uses_of(name) != 1) return std::nullopt;
+    const ValueType& type = entry->second;
+    if (type.kind != ValueKind::tensor || type.element != ElementType::float32) return std::nullopt;
+    if (!type.dimensions || type.dimensions->size() != cache_rank) return std::nullopt;
+    const Dimension &heads = (*type.dimensions)[1], &head_size = (*type.dimensions)[3];
+    if (!heads.size || !head_size.size || *heads.size <= 0 || *head_size.size <= 0) return std::nullopt;
+    return std::pair(*heads.size, *head_size.size);
+  }
+
+  [[nodiscard]] std::optional<CachedAttentionForm> form_of(const NodeText& node) const {
+    for (std::size_t i = sines + 1; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].empty()) return std::nullopt;
+    }
+    if (node.outputs.size() != 3 || node.outputs[0].empty() || outputs_.contains(node.outputs[0])) return std::nullopt;
+    const auto sizes = cache_of(inputs_, input_of(node, past_key));
+    if (!sizes || cache_of(inputs_, input_of(node, past_value)) != sizes) return std::nullopt;
+    if (cache_of(outputs_, node.outputs[1]) != sizes || cache_of(outputs_, node.outputs[2]) != sizes) {
+      return std::nullopt;
+    }
+    CachedAttentionForm form{.heads = integer_attribute(node, "num_heads", 0),
+                             .kv_heads = sizes->first,
+                             .head_size = sizes->second,
+                             .rotary_size = 0,
+                             .is_packed = input_of(node, key).empty(),
+                             .attributes = {node.attributes.begin(), node.attributes.end()}};
+    if (form.heads <= 0 || form.is_packed != input_of(node, value).empty()) return std::nullopt;
+    if (const Name table = input_of(node, cosines); !table.empty()) {
+      const Sizes* rows = graph_.sizes_of(table);
+      if (rows == nullptr || rows->size() != 2 || rows->back() <= 0) return std::nullopt;
+      form.rotary_size = rows->back();
+    }
+    return form;
+  }
+
+  // What the node reads in place of the value. The cast is written once, before the first node that reads it.
+  std::string cast(Name value) {
+    if (value.empty()) return {};
+    std::string made = fmt::format("{}{}", made_prefix, value);
+    if (cast_.insert(value).second) {
+      writer_.node("Cast", {std::string(value)}, {{"to", static_cast<std::int64_t>(ElementType::float16)}}, made);
+    }
+    return made;
+  }
+
+  bool convert(std::size_t place) {
+    const NodeText& node = graph_.nodes()[place];
+    std::optional<CachedAttentionForm> form = form_of(node);
+    if (!form) return false;
+    const std::size_t begin = writer_.fields().size();
+    std::vector<std::string> inputs(node.inputs.begin(), node.inputs.end());
+    for (const std::size_t input : floating_inputs) {
+      if (input < inputs.size()) inputs[input] = cast(node.inputs[input]);
+    }
+    const std::string attended(node.outputs[0]), in_float16 = fmt::format("{}{}", made_prefix, attended);
+    const std::string present_key(node.outputs[1]), present_value(node.outputs[2]);
+    writer_.contributed_node(operator_type, inputs, node.attributes, {in_float16, present_key, present_value});
+    writer_.node("Cast", {in_float16}, {{"to", static_cast<std::int64_t>(ElementType::float32)}}, attended);
+    replaced_.emplace(place, writer_.fields().substr(begin));
+    result_.values.insert({inputs[past_key], inputs[past_value], present_key, present_value});
+    result_.forms.insert(*std::move(form));
+    return true;
+  }
+
+  std::string_view text_;
+  GraphText graph_;
+  std::map<Name, ValueType> inputs_, outputs_;
+  GraphWriter writer_;
+  std::map<std::size_t, std::string> replaced_;  // by the node whose place it takes
+  std::set<Name> cast_;
+  Float16Caches result_;
+};
+
+/// The cosines or sines of an example.
+std::vector<float> rotary_table(std::int64_t width, float (*compute)(float)) {
+  std::vector<float> table;
+  for (std::int64_t position = 0; position < cached_attention_example_length; ++position) {
+    for (std::int64_t i = 0; i < width; ++i) {
+      table.push_back(compute(static_cast<float>(position) / static_cast<float>(i + 1)));
+    }
+  }
+  return table;
+}
+
+/// The inputs of an example's attention; the graph gets them and its outputs.
+class ExampleAttention {
+ public:
+  ExampleAttention(GraphWriter& graph, const CachedAttentionForm& form, std::size_t number)
+      : graph_(graph), form_(form), number_(number) {}
+
+  void write() {
+    const std::int64_t kv_heads = form_.is_packed ? 2 * form_.kv_heads : 0;
+    std::vector<std::string> inputs{tokens("query", form_.heads + kv_heads)};
+    for (const char* part : {"key", "value"}) {
+      inputs.push_back(form_.is_packed ? std::string() : tokens(part, form_.kv_heads));
+    }
+    for (const char* part : {"key", "value"}) inputs.push_back(past(part));
+    inputs.insert(inputs.end(), {"last_positions", "total_length"});
+    if (form_.rotary_size != 0) {
+      inputs.push_back(table("cosines", [](float angle) { return std::cos(angle); }));
+      inputs.push_back(table("sines", [](float angle) { return std::sin(angle); }));
+    }
+    const std::vector<std::string_view> attributes(form_.attributes.begin(), form_.attributes.end());
+    const std::string result = name("computed", "");
+    graph_.contributed_node(operator_type, inputs, attributes,
+                            {result, name("present", ".key"), name("present", ".value")});
+    (void)graph_.node("Identity", {result}, {}, name("attended", ""));
+  }
+
+  void declare_result() {
+    graph_.output(name("attended", ""), ElementType::float32,
+                  std::array<WrittenSize, 3>{std::int64_t{1}, "sequence", form_.heads * form_.head_size});
+  }
+
+  void declare_caches() {
+    for (const char* part : {".key", ".value"}) {
+      graph_.output(name("present", part), ElementType::float32, cache_sizes("total_sequence"));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string name(Name stem, Name part) const { return fmt::format("{}.{}{}", stem, number_, part); }
+
+  [[nodiscard]] std::array<WrittenSize, cache_rank> cache_sizes(const char* length) const {
+    return {std::int64_t{1}, form_.kv_heads, length, form_.head_size};
+  }
+
+  std::string tokens(Name stem, std::int64_t heads) {
+    std::string made = name(stem, "");
+    graph_.input(made, ElementType::float32,
+                 std::array<WrittenSize, 3>{std::int64_t{1}, "sequence", heads * form_.head_size});
+    return made;
+  }
+
+  std::string past(const char* part) {
+    std::string made = fmt::format("past_key_values.{}.{}", number_, part);
+    graph_.input(made, ElementType::float32, cache_sizes("past_sequence"));
+    return made;
+  }
+
+  std::string table(Name stem, float (*compute)(float)) {
+    return graph_.floats(name(stem, ""), rotary_table(form_.rotary_size, compute),
+                         {cached_attention_example_length, form_.rotary_size});
+  }
+
+  GraphWriter& graph_;
+  const CachedAttentionForm& form_;
+  std::size_t number_;
+};
+
+}  // namespace
+
+std::optional<Float16Caches> with_float16_caches(std::string_view content) {
+  if (content.size() > max_rewritten_bytes) return std::nullopt;
+  ModelParts parts = split_model(content);
+  Conversion conversion(parts.graph);
+  std::optional<Float16Caches> result = conversion.run();
+  if (!result) return std::nullopt;
+  const std::string fields = conversion.fields(result->values);
+  result->content = std::move(parts.head);
+  append_graph_key(result->content, fields);
+  result->content += fields;
+  return result;
+}
+
+std::string cached_attention_example(const std::set<CachedAttentionForm>& forms) {
+  constexpr std::int64_t opset = 17, ir_version = 8;
+  GraphWriter graph("example");
+  graph.input("last_positions", ElementType::int32, std::array<WrittenSize, 1>{std::int64_t{1}});
+  graph.input("total_length", ElementType::int32, {});
+  std::vector<ExampleAttention> attentions;
+  for (const CachedAttentionForm& form : forms) attentions.emplace_back(graph, form, attentions.size());
+  for (ExampleAttention& attention : attentions) attention.write();
+  for (ExampleAttention& attention : attentions) attention.declare_result();
+  for (ExampleAttention& attention : attentions) attention.declare_caches();
+  return graph.model(opset, ir_version);
+}
+
+}  // namespace gpux::onnx

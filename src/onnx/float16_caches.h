@@ -1,0 +1,47 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpux::onnx {
+
+/// What decides how a GroupQueryAttention (domain com.microsoft) computes, but for the sizes of a run.
+struct CachedAttentionForm {
+  std::int64_t heads = 1, kv_heads = 1, head_size = 1;
+  std::int64_t rotary_size = 0;         ///< elements in a row of its cosines; 0: it does not rotate
+  bool is_packed = false;               ///< its query has the keys and values of the run, too
+  std::vector<std::string> attributes;  ///< of its node: AttributeProtos
+
+  auto operator<=>(const CachedAttentionForm&) const = default;
+};
+
+/// A decoder that has its keys and values in float16.
+struct Float16Caches {
+  std::string content;
+  std::set<std::string> values;         ///< the inputs and outputs that are float16 now
+  std::set<CachedAttentionForm> forms;  ///< of its attentions
+
+  bool operator==(const Float16Caches&) const = default;
+};
+
+/// The model with float16 in place of float32 for the keys and values of each GroupQueryAttention, which computes in
+/// float16 then: what else it reads, and what it gives, is cast. None: there is no such operator, or one whose keys and
+/// values are not inputs and outputs of the model that only it has, of float32; or that has more inputs than the
+/// cosines and sines; or the file is larger than 1.5 GB. Error MalformedMessage. Pure.
+std::optional<Float16Caches> with_float16_caches(std::string_view content);
+
+/// A small decoder in float32 with one attention of each form, in order, to find out what a provider makes of them.
+/// Inputs of the attention N: query.N, and key.N and value.N unless it is packed, float32[1, sequence, hidden size];
+/// past_key_values.N.key and .value; of all: last_positions, int32[1], and total_length, int32. Outputs: first
+/// attended.N of all, then present.N.key and .value of each. Runs have up to `cached_attention_example_length` tokens
+/// in all. Pure.
+std::string cached_attention_example(const std::set<CachedAttentionForm>& forms);
+
+inline constexpr std::int64_t cached_attention_example_length = 128;
+
+}  // namespace gpux::onnx
