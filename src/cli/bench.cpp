@@ -36,7 +36,7 @@ struct BenchFlags {
   std::string model, config, output, pull;
   InputFlags inputs;
   SyntheticFlags synthetic;
-  LoadFlags load;
+  LoadRequest load;
   std::vector<std::string> providers;
   std::optional<std::uint64_t> runs, warmup;
   std::optional<std::size_t> prompt_tokens, generate_tokens, users;
@@ -95,7 +95,7 @@ void measure_here(const BenchFlags& flags, Context& context) {
   if (given(flags.inputs) && !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--dim is for synthetic inputs, and --input gives other inputs: use one of them");
   }
-  OpenModel model = open_model(flags.model, flags.config, flags.load, "");
+  OpenModel model = open_model(flags.model, flags.config, flags.load);
   if (generation::decoder_signature(model.info)) return measure_generation(flags, model, context);
   if (asks_for_text(flags)) {
     throw Error(ErrorCode::usage, fmt::format("'{}' generates no text: --prompt-tokens, --generate-tokens and --users "
@@ -171,7 +171,7 @@ void measure_side_by_side(const BenchFlags& flags, const CLI::App& command, Cont
   }
   draw_progress(context, 1, "");
   const bool is_enough = names_any ? any_named_ran : any_ran;
-  if (!is_enough || !flags.load.strict.empty()) context.exit_code = failure;
+  if (!is_enough || flags.load.strict) context.exit_code = failure;
   print_benchmarks(context, results, flags.output);
   for (const Json& result : results) {
     if (!result.contains("error") || !context.wants_json()) continue;
@@ -186,7 +186,7 @@ void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
   }
   flags.model = pull_argument(flags.model, flags.pull, context);
   if (flags.providers.size() > 1) return measure_side_by_side(flags, command, context);
-  if (!flags.providers.empty()) flags.load.provider = flags.providers.front();
+  if (!flags.providers.empty()) flags.load.provider = {flags.providers.front(), flag_source("--provider")};
   measure_here(flags, context);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/variant_progress.h"
 #include "library/package_build.h"
 #include "model/open_model.h"
+#include "settings/read_setting.h"
 #include "store/store.h"
 
 namespace gpux::cli {
@@ -51,7 +52,7 @@ void print_stored(const Context& context, const BuiltPackage& built) {
 }
 
 void say_engine(const Context& context, const BuildRequest& request, const BuiltPackage& built) {
-  if (request.load.shapes.empty()) return;
+  if (!request.load.shapes) return;
   if (!built.engine) {
     say(context,
         "nothing was compiled ahead: the provider does not run the model on this machine, and compiles it "
@@ -88,10 +89,9 @@ void add_build(CLI::App& program, Context& context) {
   command->add_flag("--optimize,!--no-optimize", flags->optimize,
                     "also store the optimized graph, or what the provider compiled, for this machine");
   add_load_flags(*command, flags->load);
-  command
-      ->add_option("--shapes", flags->load.shapes,
-                   "compile ahead for these shapes of the inputs, and keep them in the package: "
-                   "INPUT:SMALLEST..TUNED..LARGEST, as input_ids:1x1..8x128..32x512, several with commas")
+  add_setting(*command, "--shapes", flags->load.shapes, read_text,
+              "compile ahead for these shapes of the inputs, and keep them in the package: "
+              "INPUT:SMALLEST..TUNED..LARGEST, as input_ids:1x1..8x128..32x512, several with commas")
       ->group("Loading the model");
   add_quantize_flags(*command, flags->quantize);
   command->footer(

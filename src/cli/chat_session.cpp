@@ -69,7 +69,7 @@ ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
 ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   (void)settings_of(flags.generation);
   check_template_values(flags.options.template_values);
-  const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
+  const OpenModel model = open_model(flags.model, {}, flags.load);
   (void)generation::require_decoder(model.info);
   const std::filesystem::path folder = model.located.onnx_file.parent_path();
   generation::ModelFiles files = generation::read_model_files(folder);

@@ -18,11 +18,11 @@
 namespace gpux::cli {
 
 struct ChatFlags {
-  std::string model, timeout, system, pull;
+  std::string model, system, pull;
   std::optional<std::string> message;
   ChatOptions options;
   GenerationFlags generation;
-  LoadFlags load;
+  LoadRequest load;
 };
 
 /// A model that is loaded, and a conversation with it.

@@ -58,12 +58,14 @@ EncoderFlags with_state_file(EncoderFlags flags, const daemon::StateFile& state,
     said_by = flags.model.empty() ? "--level" : "--model";
   }
   if (flags.model_dir.empty() && !is_set({"GPUX_MODEL_DIR", "OP_DBUS_MODEL_DIR"})) flags.model_dir = state.model_dir;
-  if (flags.load.provider.empty() && !is_set({"GPUX_PROVIDER", "OP_DBUS_EXECUTION_PROVIDER"})) {
-    flags.load.provider = state.provider.empty() ? "cpu" : state.provider;
-    flags.load.provider_from = state.provider.empty() ? "default" : file;
+  const Source of_file{.kind = Source::Kind::file, .name = file, .place = {}};
+  if (!flags.load.provider && !is_set({"GPUX_PROVIDER", "OP_DBUS_EXECUTION_PROVIDER"})) {
+    const Source by_default{.kind = Source::Kind::by_default, .name = "default", .place = {}};
+    flags.load.provider = state.provider.empty() ? Setting<std::string>{"cpu", by_default}
+                                                 : Setting<std::string>{state.provider, of_file};
   }
-  if (flags.load.device.empty() && !is_set({"GPUX_DEVICE", "OP_DBUS_GPU_DEVICE"}) && state.device) {
-    flags.load.device = std::to_string(*state.device);
+  if (!flags.load.device && !is_set({"GPUX_DEVICE", "OP_DBUS_GPU_DEVICE"})) {
+    flags.load.device = setting(state.device, of_file);
   }
   return flags;
 }

@@ -39,7 +39,7 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags, WorkerUse use) {
           "whenever that is faster (default: throughput on a GPU or NPU, else exact)")
       ->check(CLI::IsMember({"exact", "throughput"}));
   add_pull_flag(command, flags.pull);
-  add_timeout_flag(command, flags.timeout);
+  add_timeout_flag(command, flags.load);
   add_load_flags(command, flags.load);
   add_isolation_flag(command, flags.load, use);
   command.get_option("--threads")->description("threads inside an operator (default: 1)");

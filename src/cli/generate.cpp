@@ -24,10 +24,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct GenerateFlags {
-  std::string model, timeout, pull;
+  std::string model, pull;
   std::optional<std::string> prompt;
   GenerationFlags generation;
-  LoadFlags load;
+  LoadRequest load;
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
@@ -40,7 +40,7 @@ std::string prompt_of(const GenerateFlags& flags) {
 
 void generate(const GenerateFlags& flags, const Context& context) {
   const GenerationSettings settings = settings_of(flags.generation);
-  const OpenModel model = open_model(flags.model, {}, flags.load, flags.timeout);
+  const OpenModel model = open_model(flags.model, {}, flags.load);
   (void)generation::require_decoder(model.info);
   const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   const text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
@@ -83,7 +83,7 @@ void add_generate(CLI::App& program, Context& context) {
   command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
-  add_timeout_flag(*command, flags->timeout);
+  add_timeout_flag(*command, flags->load);
   command->footer(
       "Examples:\n"
       "  gpux generate tiny-llm 'Once upon a time' --max-tokens 50\n"

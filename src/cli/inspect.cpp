@@ -28,30 +28,30 @@ namespace {
 
 struct InspectFlags {
   std::string model, file, config, pull;
-  LoadFlags load;
+  LoadRequest load;
 };
 
 bool loads(const InspectFlags& flags) {
-  return !flags.load.provider.empty();
+  return flags.load.provider.has_value();
 }
 
 // They would do nothing, since the file is only read.
-void refuse_load_flags(const LoadFlags& flags) {
+void refuse_load_flags(const LoadRequest& flags) {
   const std::vector<std::pair<const char*, bool>> given = {
       {"--provider-library", !flags.provider_libraries.empty()},
       {"--provider-option", !flags.provider_options.empty()},
-      {"--strict", !flags.strict.empty()},
-      {"--device", !flags.device.empty()},
-      {"--memory", !flags.memory.empty()},
-      {"--precision", !flags.precision.empty()},
-      {"--min-cosine", !flags.min_cosine.empty()},
-      {"--cache-dir", !flags.cache_directory.empty()},
-      {"--threads", !flags.intra_threads.empty()},
-      {"--inter-threads", !flags.inter_threads.empty()},
-      {"--optimization-level", !flags.optimization.empty()},
-      {"--session-option", !flags.session_options.empty()},
-      {"--custom-ops", !flags.custom_operators.empty()},
-      {"--profile", !flags.profile.empty()},
+      {"--strict", flags.strict.has_value()},
+      {"--device", flags.device.has_value()},
+      {"--memory", flags.memory_bytes.has_value()},
+      {"--precision", flags.precision.has_value()},
+      {"--min-cosine", flags.min_cosine.has_value()},
+      {"--cache-dir", flags.cache_directory.has_value()},
+      {"--threads", flags.intra_threads.has_value()},
+      {"--inter-threads", flags.inter_threads.has_value()},
+      {"--optimization-level", flags.optimization.has_value()},
+      {"--session-option", !flags.session_config.empty()},
+      {"--custom-ops", !flags.custom_operator_libraries.empty()},
+      {"--profile", flags.profile.has_value()},
   };
   for (const auto& [name, is_given] : given) {
     if (is_given) {
@@ -195,7 +195,7 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
 
   std::unique_ptr<Runtime> runtime;
   if (loads(flags)) {
-    LoadSettings settings = resolve_load(flags.load, {}, located);
+    LoadSettings settings = resolve_load(flags.load, located);
     settings.options.expected_sizes = expected_sizes(own.signature, size_facts(located, own.signature));
     runtime = std::make_unique<Runtime>(load_located(located, std::move(settings)));
     say(context, to_line(runtime->verdict()));
@@ -275,14 +275,14 @@ void print_machine_tables(const std::vector<ProviderReport>& reports, const Runt
 }
 
 void inspect_machine(const InspectFlags& flags, const Context& context) {
-  const LoadFlags& load = flags.load;
+  const LoadRequest& load = flags.load;
   if (loads(flags) || !flags.config.empty()) {
     throw Error(ErrorCode::usage, fmt::format("{} wants a MODEL", loads(flags) ? "--provider" : "--config"));
   }
-  LoadFlags others = load;
+  LoadRequest others = load;
   others.provider_libraries.clear();
   refuse_load_flags(others);
-  const auto reports = ProviderManager(read_provider_libraries(load.provider_libraries)).providers();
+  const auto reports = ProviderManager(load.provider_libraries).providers();
   if (context.wants_json()) {
     print_machine_json(reports, runtime_library());
   } else {

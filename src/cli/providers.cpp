@@ -12,12 +12,13 @@
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
 #include "gpux/provider_manager.h"
+#include "settings/read_setting.h"
 
 namespace gpux::cli {
 namespace {
 
-void print_providers(const std::vector<std::string>& libraries, const Context& context) {
-  const std::vector<ProviderReport> reports = ProviderManager(read_provider_libraries(libraries)).providers();
+void print_providers(const std::vector<ProviderLibrary>& libraries, const Context& context) {
+  const std::vector<ProviderReport> reports = ProviderManager(libraries).providers();
   const RuntimeLibrary library = runtime_library();
   if (context.wants_json()) {
     Json json;
@@ -39,7 +40,7 @@ void print_providers(const std::vector<std::string>& libraries, const Context& c
 
 struct ProvidersFlags {
   std::string action;
-  std::vector<std::string> libraries;
+  std::vector<ProviderLibrary> libraries;
   InstallationFlags installation;
 };
 
@@ -81,9 +82,8 @@ void add_providers(CLI::App& program, Context& context) {
                       "providers to install, check or remove: NAME, or NAME@VERSION, as webgpu@0.4.0");
   command->add_option("--from", flags->installation.from, "install: from wheels in this folder, without the network");
   command->add_flag("--dry-run", flags->installation.is_dry_run, "install: only print what would be installed");
-  command
-      ->add_option("--provider-library", flags->libraries, "list: a plugin provider's library: NAME=PATH; repeatable")
-      ->allow_extra_args(false);
+  add_list(*command, "--provider-library", flags->libraries, read_provider_library,
+           "list: a plugin provider's library: NAME=PATH; repeatable");
   command->footer(
       "Examples:\n"
       "  gpux providers\n"

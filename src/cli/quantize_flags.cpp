@@ -70,11 +70,10 @@ void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
       ->group(group);
 }
 
-void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlags& load, bool has_others) {
+void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadRequest& load, bool has_others) {
   if (!flags.texts.empty() && !flags.samples.empty()) {
     throw Error(ErrorCode::usage, "--texts and --samples are two ways: use one of them");
   }
-  if (flags.given() || has_others) (void)evaluation::gate_of(load);
   if (flags.given()) return;
   const std::array<std::pair<const char*, bool>, 7> without{
       {{"--texts", !has_others && !flags.texts.empty()},
@@ -83,7 +82,7 @@ void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlag
        {"--quantize-block", flags.block_size != 0},
        {"--quantize-zero-points", flags.zero_points},
        {"--max-perplexity-ratio", flags.max_perplexity_ratio != 0},
-       {"--min-cosine", !has_others && !load.min_cosine.empty()}}};
+       {"--min-cosine", !has_others && load.min_cosine.has_value()}}};
   for (const auto& [flag, is_given] : without) {
     if (is_given)
       throw Error(ErrorCode::usage, fmt::format("{} says how weights are quantized: give --quantize too", flag));

@@ -18,6 +18,6 @@ void add_import_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& fla
 
 /// Error usage where flags are given that nothing has a use for. `has_others`: variants are there that --quantize need
 /// not make, to be compared all the same.
-void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadFlags& load, bool has_others = false);
+void check_quantize_flags(const evaluation::QuantizeFlags& flags, const LoadRequest& load, bool has_others = false);
 
 }  // namespace gpux::cli

@@ -32,9 +32,9 @@ namespace {
 
 struct RunFlags {
   ModelArgument words;
-  std::string model, config, output, report, nonfinite = "null", timeout, batch_axis, pull;
+  std::string model, config, output, report, nonfinite = "null", pull;
   InputFlags inputs;
-  LoadFlags load;
+  LoadRequest load;
   LabelFlags labels;
   std::vector<std::string> outputs;
   bool benchmark = false;
@@ -77,7 +77,7 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
 
 std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs,
                                  const std::vector<std::string>& outputs) {
-  const InferOptions options{.timeout = model.settings.timeout, .outputs = outputs};
+  const InferOptions options{.timeout = model.settings.timeout(), .outputs = outputs};
   if (takes_text(model, inputs)) {
     std::vector<NamedValues> results;
     for (std::size_t i = 0; i < inputs.items.size(); ++i) {
@@ -173,7 +173,7 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime:
   }
   const std::size_t entailment = pipeline::entailment_index(model.pipeline->settings().labels, flags.model);
   const Runtime runtime = model.load();
-  const InferOptions infer{.timeout = model.settings.timeout, .outputs = {model.pipeline->logits()}};
+  const InferOptions infer{.timeout = model.settings.timeout(), .outputs = {model.pipeline->logits()}};
   Json all = Json::array();
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& text : texts) {
@@ -226,12 +226,11 @@ void run_model(RunFlags& flags, Context& context) {
                   "--labels prints the labels of images with their scores: accepted without --benchmark, --output, "
                   "--output-name, --config, --report, --input and --file");
     }
-    run_zero_shot_images(flags.model, flags.inputs.words, flags.labels, flags.load, flags.timeout, context);
+    run_zero_shot_images(flags.model, flags.inputs.words, flags.labels, flags.load, context);
     return;
   }
   refuse_images_without_labels(flags);
-  OpenModel model = open_model(flags.model, flags.config, flags.load, flags.timeout);
-  set_batch_axis(flags.batch_axis, model.settings.options);
+  OpenModel model = open_model(flags.model, flags.config, flags.load);
   if (flags.benchmark) note_isolation_obstacle(model.settings, "it is measured");
   model.open_inputs();
   std::optional<pipeline::ZeroShotOptions> zero_shot;
@@ -303,8 +302,8 @@ void add_run(CLI::App& program, Context& context) {
   command->add_option("-c,--config", flags->config, "another gpux.yml");
   add_pull_flag(*command, flags->pull);
   add_label_flags(*command, flags->labels);
-  add_timeout_flag(*command, flags->timeout);
-  add_batch_axis_flag(*command, flags->batch_axis);
+  add_timeout_flag(*command, flags->load);
+  add_batch_axis_flag(*command, flags->load);
   command->add_flag("--benchmark,!--no-benchmark", flags->benchmark, "measure the model (see gpux bench)");
   command->add_option("--runs", flags->runs, "measured runs of --benchmark")->check(run_counts());
   command->add_option("--warmup", flags->warmup, "unmeasured runs of --benchmark")->check(run_counts());

@@ -405,7 +405,6 @@ EncoderFlags images_alone(const EncoderFlags& flags) {
   images.model = flags.model;
   images.pull = flags.pull;
   images.load = flags.load;
-  images.timeout = flags.timeout;
   images.dimensions = flags.dimensions;
   images.normalize = flags.normalize;
   return images;

@@ -39,6 +39,7 @@
 #include "server/request_memory.h"
 #include "server/server_record.h"
 #include "server/service.h"
+#include "settings/read_setting.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::cli {
@@ -531,7 +532,7 @@ void add_serve(CLI::App& program, Context& context) {
       ->add_option("--max-batch-cost", flags->max_batch_cost,
                    "maximum elements of the largest input of a shared run, with padding (default: no limit)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  add_batch_axis_flag(*command, flags->batch_axis);
+  add_batch_axis_flag(*command, flags->load);
   command
       ->add_option("--batching", flags->batching,
                    "of texts: exact, if each vector is bit-identical to that of the text alone, or throughput "
@@ -584,9 +585,9 @@ void add_serve(CLI::App& program, Context& context) {
   command->add_option("--load-timeout", flags->load_timeout,
                       "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*command, flags->timeout);
-  command->add_option("--provider", flags->load.provider,
-                      "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
+  add_timeout_flag(*command, flags->load);
+  add_setting(*command, "--provider", flags->load.provider, read_text,
+              "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
   add_load_flags(*command, flags->load, false);
   add_isolation_flag(*command, flags->load, WorkerUse::restarted);
   command->footer(

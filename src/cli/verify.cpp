@@ -32,11 +32,11 @@ using Json = nlohmann::ordered_json;
 constexpr int exit_code_differs = 12;
 
 struct VerifyFlags {
-  std::string model, config, timeout, suite, pull;
+  std::string model, config, suite, pull;
   std::string reference = "cpu";
   InputFlags inputs;
   SyntheticFlags synthetic;
-  LoadFlags load;
+  LoadRequest load;
   std::optional<double> relative, absolute;
   std::vector<std::string> cases;
   bool lines = false;
@@ -151,14 +151,13 @@ void require_named(const Verdict& verdict) {
 }
 
 void verify_model(const VerifyFlags& flags, Context& context) {
-  OpenModel model =
-      open_model(pull_argument(flags.model, flags.pull, context), flags.config, flags.load, flags.timeout);
+  OpenModel model = open_model(pull_argument(flags.model, flags.pull, context), flags.config, flags.load);
   const ComparedInputs inputs = inputs_to_compare(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();
   require_named(runtime.verdict());
   evaluation::ReferenceRun reference(model, flags.reference);
-  const InferOptions options{.timeout = model.settings.timeout};
+  const InferOptions options{.timeout = model.settings.timeout()};
   std::vector<Row> rows;
   for (const evaluation::DataSet& set : inputs.sets) {
     try {
@@ -188,7 +187,7 @@ void verify_model(const VerifyFlags& flags, Context& context) {
 
 // The worker: a line for each case as it is done, so that a crash loses no other's.
 void run_cases_here(const VerifyFlags& flags, const LoadSettings& settings) {
-  const InferOptions options{.timeout = settings.timeout};
+  const InferOptions options{.timeout = settings.timeout()};
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::suite_tolerance);
   for (const std::string& name : flags.cases) {
     print_data(to_line(evaluation::run_case(flags.suite, name, settings.options, options, tolerance)));
@@ -255,7 +254,7 @@ void verify_suite(const VerifyFlags& flags, const CLI::App& command, Context& co
   if (given(flags.inputs) || !flags.synthetic.dimensions.empty()) {
     throw Error(ErrorCode::usage, "--suite brings its own inputs: leave out --input and --dim");
   }
-  const LoadSettings settings = resolve_load(flags.load, flags.timeout, LocatedModel{});
+  const LoadSettings settings = resolve_load(flags.load, LocatedModel{});
   if (flags.lines) return run_cases_here(flags, settings);
   const std::vector<std::string> names = chosen_cases(flags);
   std::vector<std::string> arguments{"verify", "--lines"};
@@ -301,7 +300,7 @@ void add_verify(CLI::App& program, Context& context) {
   command->add_option("--case", flags->cases, "only this case of the suite; repeatable")->allow_extra_args(false);
   command->add_flag("--lines", flags->lines)->group("");
   command->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*command, flags->timeout);
+  add_timeout_flag(*command, flags->load);
   add_pull_flag(*command, flags->pull);
   add_load_flags(*command, flags->load);
   command->callback([flags, command, &context] { verify(*flags, *command, context); });

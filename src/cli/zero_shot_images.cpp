@@ -63,14 +63,13 @@ bool has_image_tower(const std::string& model) {
 }
 
 void run_zero_shot_images(const std::string& model, const std::vector<std::string>& words, const LabelFlags& flags,
-                          const LoadFlags& load, const std::string& timeout, const Context& context) {
+                          const LoadRequest& load, const Context& context) {
   const LocatedModel located = locate(model, open_store());
   const ZeroShotSettings settings = settings_of(located, flags);
   const std::vector<std::string> images = images_of(words);
   EncoderFlags encoder;
   encoder.model = model;
   encoder.load = load;
-  encoder.timeout = timeout;
   const auto tell = [&](std::string_view line) { say(context, line); };
   std::vector<std::vector<float>> labels;
   {

@@ -15,6 +15,6 @@ bool has_image_tower(const std::string& model);
 /// Prints {"image", "labels", "scores"} of each image, best label first; a list where there are several. Errors usage,
 /// invalid_config (gpux.yml does not say how scores are made), as of open_encoder() and open_image_encoder().
 void run_zero_shot_images(const std::string& model, const std::vector<std::string>& words, const LabelFlags& flags,
-                          const LoadFlags& load, const std::string& timeout, const Context& context);
+                          const LoadRequest& load, const Context& context);
 
 }  // namespace gpux::cli

@@ -34,7 +34,7 @@ ExportedFiles files_beside(const std::filesystem::path& folder, const std::files
 /// samples: a file that cannot be used is left out.
 FolderVariants folder_variants(const std::filesystem::path& folder, const std::filesystem::path& onnx_file,
                                const std::optional<importer::SentenceModel>& sentences, const QuantizeFlags& flags,
-                               const LoadFlags& load, const LoadOptions& options, const VariantListener& listener);
+                               const LoadRequest& load, const LoadOptions& options, const VariantListener& listener);
 
 /// A message with one line per variant; empty if there is none.
 std::string report_of(const FolderVariants& variants);

@@ -43,8 +43,8 @@ void add_to(LoadOptions& options, const KeptVariant& kept) {
                                         .mean_cosine = kept.precision.mean_cosine});
 }
 
-double gate_of(const LoadFlags& load) {
-  return load.min_cosine.empty() ? default_min_cosine : min_cosine_from(load.min_cosine);
+double gate_of(const LoadRequest& load) {
+  return load.min_cosine ? load.min_cosine->value : default_min_cosine;
 }
 
 }  // namespace gpux::evaluation

@@ -26,7 +26,7 @@ void add_to(PackageContent& content, const KeptVariant& kept);
 void add_to(LoadOptions& options, const KeptVariant& kept);
 
 /// The mean cosine that a variant needs: --min-cosine, or 0.98.
-double gate_of(const LoadFlags& load);
+double gate_of(const LoadRequest& load);
 
 /// Receives the progress of a precision's variant: "comparing model_int8.onnx with the model". May be null.
 using VariantListener = std::function<void(const std::string& precision, const std::string& what)>;

@@ -36,13 +36,13 @@ Json json_of_agreement(const Agreement& agreement) {
 
 }  // namespace
 
-LoadFlags load_flags_beside(const LoadFlags& load) {
-  LoadFlags others = load;
-  others.min_cosine.clear();
+LoadRequest request_beside(const LoadRequest& load) {
+  LoadRequest others = load;
+  others.min_cosine.reset();
   return others;
 }
 
-MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
+MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, const LoadOptions& options,
                          const fs::path& onnx_file, const std::optional<importer::SentenceModel>& sentences,
                          const fs::path& folder, const VariantListener& listener) {
   const VariantSamples samples = variant_samples(flags.texts, flags.samples, onnx_file, sentences);

@@ -32,7 +32,7 @@ struct QuantizeFlags {
 };
 
 /// The flags with which the model itself is loaded: without the --min-cosine that is the variant's.
-LoadFlags load_flags_beside(const LoadFlags& load);
+LoadRequest request_beside(const LoadRequest& load);
 
 /// A variant that was made and is within the tolerance of its model.
 struct MadeVariant {
@@ -44,7 +44,7 @@ struct MadeVariant {
 
 /// Makes it, in `folder`. A model that reads texts is compared on those of --texts, or on recorded ones; any other on
 /// --samples. Errors as of make_gated_variant(); usage where there is nothing to compare on.
-MadeVariant make_variant(const QuantizeFlags& flags, const LoadFlags& load, const LoadOptions& options,
+MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, const LoadOptions& options,
                          const std::filesystem::path& onnx_file,
                          const std::optional<importer::SentenceModel>& sentences, const std::filesystem::path& folder,
                          const VariantListener& listener);

@@ -28,7 +28,7 @@ namespace gpux {
 
 namespace fs = std::filesystem;
 
-importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags, const LoadFlags& load) {
+importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags, const LoadRequest& load) {
   importer::DecoderImport options;
   if (!flags.given()) return options;
   if (flags.precision != "int4" && flags.precision != "int8") {
@@ -39,7 +39,7 @@ importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags
   }
   const std::array<std::pair<const char*, bool>, 3> others{{{"--samples", !flags.samples.empty()},
                                                             {"--reduce-range", flags.reduce_range},
-                                                            {"--min-cosine", !load.min_cosine.empty()}}};
+                                                            {"--min-cosine", load.min_cosine.has_value()}}};
   for (const auto& [flag, is_given] : others) {
     if (is_given) {
       throw Error(ErrorCode::usage,
@@ -64,10 +64,10 @@ std::string joined_recorded_texts() {
 }
 
 generation::TextPredictions predictions_of(const fs::path& folder, const std::vector<std::vector<std::uint32_t>>& parts,
-                                           const LoadFlags& load) {
+                                           const LoadRequest& load) {
   LocatedModel located;
   located.onnx_file = folder / "model.onnx";
-  LoadSettings settings = resolve_load(load, {}, located);
+  LoadSettings settings = resolve_load(load, located);
   settings.options.cache_precision = CachePrecision::automatic;
   generation::Decoder decoder(load_located(located, std::move(settings)), parts.size() + 1);
   return generation::predict(decoder, parts);
@@ -123,7 +123,7 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
   LoadSettings settings = resolve_check(request.load, located);
   settings.options.cache_precision = CachePrecision::automatic;
-  if (!request.load.precision.empty()) content.precision = settings.options.precision;
+  if (request.load.precision) content.precision = settings.options.precision;
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
   package.verdict = generation::verdict_of_first_token(load_located(located, settings));

@@ -10,7 +10,7 @@
 namespace gpux {
 
 /// How the flags convert a decoder. Error usage: a flag that is about variants of other models.
-importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags, const LoadFlags& load);
+importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags, const LoadRequest& load);
 
 /// Compares what the quantized decoder predicts with what the one of the folder `original` does, which is converted
 /// into `scratch` for this, on the text of --texts or on recorded ones. Errors invalid_model: the perplexity increases

@@ -5,7 +5,6 @@
 #include "base/spelling.h"
 #include "embedding/embed_all.h"
 #include "gpux/error.h"
-#include "library/load_flags_of.h"
 #include "model/open_encoder.h"
 
 namespace gpux {
@@ -14,8 +13,7 @@ namespace {
 EncoderFlags flags_of(const std::string& model, const EmbedderOptions& options) {
   EncoderFlags flags;
   flags.model = model;
-  flags.load = load_flags_of(options.model);
-  flags.timeout = timeout_of(options.model);
+  flags.load = request_of(options.model);
   if (options.batching) flags.batching = options.batching == TextBatching::throughput ? "throughput" : "exact";
   return flags;
 }

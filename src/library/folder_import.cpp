@@ -81,8 +81,8 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   PackageContent content = package_content(located, flags.load.provider);
   content.origin = flags.origin;
   for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
-  LoadSettings settings = resolve_check(evaluation::load_flags_beside(flags.load), located);
-  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  LoadSettings settings = resolve_check(evaluation::request_beside(flags.load), located);
+  if (flags.load.precision) content.precision = settings.options.precision;
   const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
   auto text_settings = pipeline::read_text_settings(located.onnx_file, nullptr, signature);
   const bool is_judge = text_settings && text_settings->task != pipeline::Task::none;
@@ -160,7 +160,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
     if (file.name == project_file_name) file.source = scratch / project_file_name;
   }
   const LoadSettings settings = resolve_check(flags.load, located);
-  if (!flags.load.precision.empty()) content.precision = settings.options.precision;
+  if (flags.load.precision) content.precision = settings.options.precision;
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {
     throw Error(ErrorCode::invalid_config,

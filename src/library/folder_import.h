@@ -24,7 +24,7 @@ struct ImportRequest {
   std::string file;               ///< the ONNX file of the folder that is the model; empty: the one that is found
   std::string reranker;           ///< "qwen3": how a causal language model reads pairs; empty: as its model card says
   std::vector<std::string> tags;  ///< names in the store; none: not stored
-  LoadFlags load;
+  LoadRequest load;
   evaluation::QuantizeFlags quantize;
   std::string package_name;         ///< the model's own name; empty: the first of the tags
   std::int64_t context_length = 0;  ///< as importer::DecoderImport::context_length

@@ -12,7 +12,6 @@
 #include "generation/decoder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
-#include "library/load_flags_of.h"
 #include "model/open_model.h"
 
 namespace gpux {
@@ -100,7 +99,7 @@ Generator::Generator(const std::string& model, const ModelOptions& options, cons
     if (generator.on_load) generator.on_load(phase);
   };
   begin(LoadPhase::reading);
-  const OpenModel open = open_model(model, options.config.string(), load_flags_of(options), timeout_of(options));
+  const OpenModel open = open_model(model, options.config.string(), request_of(options));
   (void)generation::require_decoder(open.info);
   const std::filesystem::path folder = open.located.onnx_file.parent_path();
   // What the files say is read first: loading takes longer.
@@ -199,7 +198,7 @@ std::uint64_t Generator::memory_needed(std::size_t tokens) const noexcept {
 }
 
 GenerationMemory Generator::memory_of(const std::string& model, std::size_t tokens, const ModelOptions& options) {
-  const OpenModel open = open_model(model, options.config.string(), load_flags_of(options), timeout_of(options));
+  const OpenModel open = open_model(model, options.config.string(), request_of(options));
   const std::size_t context = generation::read_model_files(open.located.onnx_file.parent_path()).context_length;
   if (tokens > context) {
     throw Error(ErrorCode::usage,

@@ -14,7 +14,6 @@
 #include "gpux/error.h"
 #include "image/prepare.h"
 #include "image/read_image.h"
-#include "library/load_flags_of.h"
 #include "model/open_image_encoder.h"
 
 namespace gpux {
@@ -112,8 +111,7 @@ struct ImageEmbedder::State {
 ImageEmbedder::ImageEmbedder(const std::string& model, const EmbedderOptions& options) {
   EncoderFlags flags;
   flags.model = model;
-  flags.load = load_flags_of(options.model);
-  flags.timeout = timeout_of(options.model);
+  flags.load = request_of(options.model);
   state_ =
       std::make_unique<State>(open_image_encoder(flags, path_alone, [](std::string_view /*line*/) {}), options.workers);
   if (state_->workers == 0) state_->workers = state_->encoder.workers;

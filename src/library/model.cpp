@@ -1,6 +1,5 @@
 #include "gpux/model.h"
 
-#include "library/load_flags_of.h"
 #include "library/model_state.h"
 #include "pipeline/pipeline.h"
 
@@ -8,7 +7,7 @@ namespace gpux {
 namespace {
 
 OpenModel opened(const std::string& model, const ModelOptions& options) {
-  OpenModel open = open_model(model, options.config.string(), load_flags_of(options), timeout_of(options));
+  OpenModel open = open_model(model, options.config.string(), request_of(options));
   open.open_inputs();
   return open;
 }
@@ -19,7 +18,7 @@ Model::State::State(const std::string& model, const ModelOptions& options)
     : open(opened(model, options)), runtime(open.load()) {}
 
 InferOptions Model::State::with_timeout(InferOptions options) const {
-  if (!options.timeout) options.timeout = open.settings.timeout;
+  if (!options.timeout) options.timeout = open.settings.timeout();
   return options;
 }
 

@@ -119,7 +119,7 @@ void compile_pooled(const BuildRequest& flags, const OpenModel& model, const Loa
   pooled.pooled_output = embedding::graph_pooling(*sentences, model.info.signature);
   if (!pooled.pooled_output) return;
   const Runtime runtime(model.located.onnx_file, pooled);
-  run_in(provider::parse_shape_profile(flags.load.shapes), runtime);
+  run_in(provider::parse_shape_profile(flags.load.shapes->value), runtime);
 }
 
 // Of the requested provider, where it runs the model.
@@ -136,8 +136,8 @@ std::optional<CompiledEngine> engine_of(const Verdict& verdict, const LoadOption
 }  // namespace
 
 BuiltPackage build_package(const BuildRequest& flags, Store& store, const evaluation::VariantListener& listener) {
-  const LoadFlags load = evaluation::load_flags_beside(flags.load);
-  OpenModel model = open_model(flags.path, flags.config, load, {});
+  const LoadRequest load = evaluation::request_beside(flags.load);
+  OpenModel model = open_model(flags.path, flags.config, load);
   model.open_inputs();
   if (model.located.stored) {
     throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));
@@ -152,8 +152,8 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
   add_text_files(model, content);
-  content.shapes = flags.load.shapes;
-  if (!flags.load.precision.empty()) content.precision = model.settings.options.precision;
+  if (flags.load.shapes) content.shapes = flags.load.shapes->value;
+  if (flags.load.precision) content.precision = model.settings.options.precision;
 
   // Loading proves that it is a model. It also writes the optimized graph if that is requested.
   const ScratchFolder scratch;
@@ -177,9 +177,9 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   require_fitting_batching(model);
   if (flags.optimize) add_optimized(content, *runtime);
   BuiltPackage built{.stored = {}, .names = names, .verdict = runtime->verdict(), .variant = std::move(variant)};
-  if (!flags.load.shapes.empty()) built.engine = engine_of(built.verdict, options);
+  if (flags.load.shapes) built.engine = engine_of(built.verdict, options);
   if (built.engine) {
-    run_in(provider::parse_shape_profile(flags.load.shapes), *runtime);
+    run_in(provider::parse_shape_profile(flags.load.shapes->value), *runtime);
     runtime.reset();  // some keep what they compiled when a session ends
     compile_pooled(flags, model, options);
     built.engine->bytes = bytes_below(built.engine->folder);

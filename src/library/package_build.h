@@ -17,7 +17,7 @@ namespace gpux {
 struct BuildRequest {
   std::string path = ".", config;
   std::vector<std::string> tags;  ///< NAME[:TAG]; none: gpux.yml's name and version, and latest
-  LoadFlags load;
+  LoadRequest load;
   evaluation::QuantizeFlags quantize;
   bool optimize = false;  ///< keep the optimized graph too
 };
@@ -34,7 +34,7 @@ struct BuiltPackage {
   std::vector<Reference> names;
   Verdict verdict;
   std::optional<evaluation::MadeVariant> variant;
-  /// With LoadFlags::shapes; empty without, and where the provider is not on this machine.
+  /// With LoadRequest::shapes; empty without, and where the provider is not on this machine.
   std::optional<CompiledEngine> engine;
 };
 

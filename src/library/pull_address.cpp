@@ -156,7 +156,7 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   located.name = stem.empty() ? "model" : stem;
   located.version = "1.0.0";
   located.pulled_from = origin;
-  PackageContent content = package_content(located, "");
+  PackageContent content = package_content(located, std::nullopt);
   content.origin = {.source = origin, .revision = version, .file = base_of(reference.url)};
   say_where_checked(context);
   const Runtime runtime(located.onnx_file, resolve_check({}, located).options);

@@ -3,7 +3,6 @@
 #include "base/home.h"
 #include "gpux/error.h"
 #include "library/folder_import.h"
-#include "library/load_flags_of.h"
 #include "library/package_build.h"
 #include "library/pull_source.h"
 #include "model/locate.h"
@@ -53,7 +52,7 @@ StoredPackage ModelStore::build(const std::string& model, const std::string& nam
   const BuildRequest request{.path = model,
                              .config = options.config.string(),
                              .tags = {name},
-                             .load = load_flags_of(options),
+                             .load = request_of(options),
                              .quantize = {},
                              .optimize = false};
   return package_of(build_package(request, state_->store).stored);
@@ -61,12 +60,8 @@ StoredPackage ModelStore::build(const std::string& model, const std::string& nam
 
 StoredPackage ModelStore::import_folder(const std::filesystem::path& folder, const std::string& name,
                                         const ModelOptions& options) {
-  const ImportRequest request{.folder = folder.string(),
-                              .output = {},
-                              .file = {},
-                              .tags = {name},
-                              .load = load_flags_of(options),
-                              .quantize = {}};
+  const ImportRequest request{
+      .folder = folder.string(), .output = {}, .file = {}, .tags = {name}, .load = request_of(options), .quantize = {}};
   const ImportedFolder made = gpux::import_folder(request, state_->store);
   if (!made.package) throw Error(ErrorCode::internal, "an imported folder was not stored");
   return package_of(made.package->stored);

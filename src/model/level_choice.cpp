@@ -2,35 +2,25 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdint>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "base/home.h"
 #include "base/spelling.h"
-#include "gpux/error.h"
+#include "settings/read_setting.h"
 
 namespace gpux {
 namespace {
 
-struct Said {
-  std::string text;
-  std::string_view by;
-};
+using Text = MaybeSetting<std::string>;
 
-// The first that speaks: a flag, then the variables.
-Said first_of(const std::string& value, std::string_view flag, std::initializer_list<const char*> variables) {
-  if (!value.empty()) return {value, flag};
+// The first that is set: a flag, then the variables.
+Text first_of(const std::string& value, const char* flag, std::initializer_list<const char*> variables) {
+  if (!value.empty()) return Setting<std::string>{value, {.kind = Source::Kind::flag, .name = flag, .place = {}}};
   for (const char* variable : variables) {
-    if (std::string text = environment_variable(variable); !text.empty()) return {std::move(text), variable};
+    if (Text said = variable_setting(variable)) return said;
   }
-  return {};
-}
-
-[[noreturn]] void refuse(const Said& said, std::string_view accepted) {
-  throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: {}", said.by, said.text, accepted));
+  return std::nullopt;
 }
 
 // op-dbus's names, and what they are called here. Its "gpu" means CUDA.
@@ -48,40 +38,36 @@ constexpr std::array<std::pair<std::string_view, const char*>, 8> op_dbus_provid
 }  // namespace
 
 LevelChoice choose_level(const std::string& flag) {
-  const Said said = first_of(flag, "--level", {"GPUX_VECTOR_LEVEL", "OP_DBUS_VECTOR_LEVEL"});
-  if (said.by.empty()) return {};
-  if (lower(said.text) == "none") return {.is_none = true, .level = nullptr, .said_by = std::string(said.by)};
-  const embedding::Level* level = embedding::level_from(said.text);
-  if (level == nullptr) refuse(said, "none, low, medium (med), high");
-  return {.is_none = false, .level = level, .said_by = std::string(said.by)};
+  const Text said = first_of(flag, "--level", {"GPUX_VECTOR_LEVEL", "OP_DBUS_VECTOR_LEVEL"});
+  if (!said) return {};
+  if (lower(said->value) == "none") return {.is_none = true, .level = nullptr, .said_by = said->source.name};
+  const embedding::Level* level = embedding::level_from(said->value);
+  if (level == nullptr) refuse(said->value, said->source, "none, low, medium (med), high");
+  return {.is_none = false, .level = level, .said_by = said->source.name};
 }
 
 std::filesystem::path model_folder(const std::string& flag) {
-  return first_of(flag, "--model-dir", {"GPUX_MODEL_DIR", "OP_DBUS_MODEL_DIR"}).text;
+  const Text said = first_of(flag, "--model-dir", {"GPUX_MODEL_DIR", "OP_DBUS_MODEL_DIR"});
+  return said ? said->value : std::string();
 }
 
-void apply_op_dbus(LoadFlags& flags) {
-  if (flags.provider.empty() && environment_variable("GPUX_PROVIDER").empty()) {
-    const Said said = first_of({}, {}, {"OP_DBUS_EXECUTION_PROVIDER"});
-    if (!said.by.empty()) {
-      const std::string word = lower(said.text);
-      const auto* const found = std::find_if(op_dbus_providers.begin(), op_dbus_providers.end(),
-                                             [&](const auto& p) { return p.first == word; });
-      if (found == op_dbus_providers.end()) {
-        refuse(said, "cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml");
-      }
-      flags.provider = found->second;
-      flags.provider_from = said.by;
+void apply_op_dbus(LoadRequest& request) {
+  if (const Text said = variable_setting("OP_DBUS_EXECUTION_PROVIDER");
+      said && !request.provider && !variable_setting("GPUX_PROVIDER")) {
+    const std::string word = lower(said->value);
+    const auto* const found =
+        std::ranges::find(op_dbus_providers, word, &std::pair<std::string_view, const char*>::first);
+    if (found == op_dbus_providers.end()) {
+      refuse(said->value, said->source, "cpu, cuda (gpu), tensorrt (trt), directml (dml), coreml");
     }
+    request.provider = {found->second, said->source};
   }
+  const Text device = variable_setting("OP_DBUS_GPU_DEVICE");
+  if (!device) return;
+  const unsigned number = read_number(device->value, device->source);
   // op-dbus's CPU and CoreML have no devices to choose among, and CPU is its default.
-  const bool has_devices = !flags.provider.empty() && flags.provider != "cpu" && flags.provider != "coreml";
-  const Said device = first_of({}, {}, {"OP_DBUS_GPU_DEVICE"});
-  if (device.by.empty()) return;
-  std::uint32_t number = 0;
-  const auto [end, failure] = std::from_chars(device.text.data(), device.text.data() + device.text.size(), number);
-  if (failure != std::errc() || end != device.text.data() + device.text.size()) refuse(device, "a number from 0");
-  if (has_devices && flags.device.empty() && environment_variable("GPUX_DEVICE").empty()) flags.device = device.text;
+  const bool has_devices = request.provider && request.provider->value != "cpu" && request.provider->value != "coreml";
+  if (has_devices && !request.device && !variable_setting("GPUX_DEVICE")) request.device = {number, device->source};
 }
 
 }  // namespace gpux

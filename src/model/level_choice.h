@@ -5,7 +5,7 @@
 #include <string>
 
 #include "embedding/level.h"
-#include "model/load_settings.h"
+#include "settings/load_request.h"
 
 namespace gpux {
 
@@ -24,6 +24,6 @@ std::filesystem::path model_folder(const std::string& flag);
 
 /// Fills in what op-dbus's OP_DBUS_EXECUTION_PROVIDER and OP_DBUS_GPU_DEVICE say, where neither a flag nor a variable
 /// of gpux speaks. Error usage.
-void apply_op_dbus(LoadFlags& flags);
+void apply_op_dbus(LoadRequest& request);
 
 }  // namespace gpux

@@ -142,7 +142,7 @@ std::optional<unsigned> openvino_streams(const LoadOptions& options) {
 }
 
 LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located) {
-  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
+  LoadSettings settings = resolve_load(flags.load, located);
   if (settings.options.intra_threads) return settings;
   // Texts run side by side, not the parts of one.
   settings.options.intra_threads = 1;
@@ -200,7 +200,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .options = {.max_tokens = flags.max_tokens,
                                   .dimensions = flags.dimensions,
                                   .normalize = flags.normalize,
-                                  .timeout = opened.settings.timeout,
+                                  .timeout = opened.settings.timeout(),
                                   .representation = flags.representation,
                                   .sparse = flags.sparse},
                       .level = {},

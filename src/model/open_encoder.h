@@ -14,7 +14,7 @@ namespace gpux {
 
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
-  std::string model, level, model_dir, prompt, timeout, batching;
+  std::string model, level, model_dir, prompt, batching;
   std::string pull;  ///< when the command downloads the model: "missing", "always", "never"; the command does it
   bool model_is_word = false;  ///< `model` is the first word behind the command, and no flag
   bool level_fallback = false;
@@ -24,7 +24,7 @@ struct EncoderFlags {
   /// Empty: the model's default one. Commands that need vectors leave it at dense.
   std::optional<embedding::Representation> representation = embedding::Representation::dense;
   embedding::SparseLimits sparse;
-  LoadFlags load;
+  LoadRequest load;
 };
 
 /// What they come to.

@@ -110,12 +110,12 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
                     "preprocessor_config.json beside it",
                     flags.model));
   }
-  LoadSettings settings = resolve_load(flags.load, flags.timeout, located);
+  LoadSettings settings = resolve_load(flags.load, located);
   if (!settings.options.intra_threads) settings.options.intra_threads = 1;  // images run side by side
   const unsigned threads = *settings.options.intra_threads;
   OpenImageEncoder encoder{
       .embedder = nullptr,
-      .options = {.dimensions = flags.dimensions, .normalize = flags.normalize, .timeout = settings.timeout},
+      .options = {.dimensions = flags.dimensions, .normalize = flags.normalize, .timeout = settings.timeout()},
       .similarity = tower->similarity,
       .name = located.name,
       .digest = {},

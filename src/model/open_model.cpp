@@ -34,12 +34,11 @@ std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& loca
   }
 }
 
-OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
-                     const std::string& timeout) {
+OpenModel open_model(const std::string& model, const std::string& config, const LoadRequest& request) {
   OpenModel opened;
   const Store store = open_store();
   opened.located = locate(model, store, config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
-  opened.settings = resolve_load(flags, timeout, opened.located);
+  opened.settings = resolve_load(request, opened.located);
   opened.info = ModelInspector::inspect(opened.located.onnx_file);
   opened.info.signature = runtime::with_steps(opened.info.signature, opened.settings.options);
   opened.info.name = opened.located.name;

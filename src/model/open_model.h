@@ -59,8 +59,7 @@ struct OpenModel {
 
 /// `config`: another gpux.yml than the one beside the model; empty: that one.
 /// Errors not_found, invalid_model, invalid_config, usage.
-OpenModel open_model(const std::string& model, const std::string& config, const LoadFlags& flags,
-                     const std::string& timeout);
+OpenModel open_model(const std::string& model, const std::string& config, const LoadRequest& request);
 
 /// Makes a session of the located model, with what its package has of it beside the model itself. Errors as of Runtime
 /// and require_precision().

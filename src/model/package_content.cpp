@@ -82,12 +82,12 @@ void add_project(const ProjectFile& project, PackageContent& content, Collector&
 
 }  // namespace
 
-PackageContent package_content(const LocatedModel& model, const std::string& provider) {
+PackageContent package_content(const LocatedModel& model, const MaybeSetting<std::string>& provider) {
   PackageContent content;
   content.name = model.name;
   content.version = model.version;
   content.model_file = model_name(model);
-  content.provider = provider;
+  if (provider) content.provider = provider->value;
   Collector collector(content);
   collector.add_onnx(model.onnx_file, content.model_file);
   if (model.project) add_project(*model.project, content, collector);

@@ -39,9 +39,10 @@ std::string precision_problem(const std::string& by, const std::string& requeste
 }
 
 void require_precision(const Runtime& runtime, const LoadSettings& settings) {
-  if (settings.precision_from.empty() || runtime.verdict().fell_back) return;
+  const MaybeSetting<std::string>& asked = settings.request.precision;
+  if (!asked || !is_asked_now(asked->source) || runtime.verdict().fell_back) return;
   const std::string problem =
-      precision_problem(settings.precision_from, settings.options.precision, runtime.verdict().precision,
+      precision_problem(asked->source.name, settings.options.precision, runtime.verdict().precision,
                         runtime::precision_of(runtime.info()), settings.options.precision_variants);
   if (!problem.empty()) throw Error(ErrorCode::usage, problem);
 }

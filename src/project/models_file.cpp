@@ -38,7 +38,9 @@ ListedModel listed_model(const TreeNode& node, std::string name, yaml::Position 
     const bool on = boolean_from(strict->text).value_or(false);
     model.strict = strict->text == "nodes" ? Strictness::nodes : on ? Strictness::provider : Strictness::off;
   }
-  model.isolation = node.text_of("isolation");
+  if (const std::string isolation = node.text_of("isolation"); !isolation.empty()) {
+    model.isolation = isolation == "process" ? Isolation::process : Isolation::thread;
+  }
   if (const TreeNode* pinned = node.given("pinned")) model.pinned = boolean_from(pinned->text).value_or(false);
   model.serving = read_serving(node);
   return model;

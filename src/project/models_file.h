@@ -19,7 +19,7 @@ struct ListedModel {
   std::string provider;          ///< empty: not said
   std::filesystem::path config;  ///< another gpux.yml, absolute; empty: none
   std::optional<Strictness> strict;
-  std::string isolation;  ///< "thread", "process"; empty: not said
+  std::optional<Isolation> isolation;
   bool pinned = false;
   ServingSettings serving;  ///< host and port are never said here
   yaml::Position position;

@@ -37,7 +37,9 @@ class LocateTest : public testing::Test {
 
   StoredModel build(const std::string& path, const std::string& name, const std::string& provider = "") {
     const std::vector<Reference> names{parse_reference(name)};
-    return store_.add(package_content(locate(path, store_), provider), names);
+    MaybeSetting<std::string> built_for;
+    if (!provider.empty()) built_for = {provider, {}};
+    return store_.add(package_content(locate(path, store_), built_for), names);
   }
 
   std::string failure(ErrorCode code, const std::string& argument) {
@@ -204,7 +206,7 @@ TEST_F(LocateTest, PacksExternalDataAndFurtherFiles) {
   folder_.write("net/vocab.json", "{}");
   folder_.write("net/own.yml",
                 "name: net\nmodel: {source: onnx/external_data.onnx, files: [decoder.onnx, ./vocab.json]}");
-  PackageContent content = package_content(locate("net", store_, "own.yml"), "");
+  PackageContent content = package_content(locate("net", store_, "own.yml"), {});
   EXPECT_THAT(names_of(content),
               UnorderedElementsAre("onnx/external_data.onnx", "onnx/external_weight.bin", "onnx/external_bias.bin",
                                    "decoder.onnx", "vocab.json", "gpux.yml"));
@@ -220,7 +222,7 @@ TEST_F(LocateTest, PacksExternalDataAndFurtherFiles) {
             content_of(models / "external_weight.bin"));
   EXPECT_EQ(content_of(model.onnx_file.parent_path().parent_path() / "vocab.json"), "{}");
   // Packed again from the store it is the same.
-  EXPECT_THAT(names_of(package_content(model, "")), testing::Contains("gpux.yml"));
+  EXPECT_THAT(names_of(package_content(model, {})), testing::Contains("gpux.yml"));
 }
 
 TEST_F(LocateTest, FollowsLinksOfDownloadCaches) {
@@ -238,7 +240,7 @@ TEST_F(LocateTest, FollowsLinksOfDownloadCaches) {
 TEST_F(LocateTest, RefusesPackagesThatCannotBeWhole) {
   const auto code_of = [&](const std::string& path) {
     try {
-      static_cast<void>(package_content(locate(path, store_), ""));
+      static_cast<void>(package_content(locate(path, store_), {}));
     } catch (const Error& error) {
       return std::string(to_string(error.code())) + ": " + error.message();
     }
@@ -263,7 +265,7 @@ TEST_F(LocateTest, TakesNoDecisionsFromPackagesOfOthers) {
       "description: a ${SECRET_TOKEN}\nruntime: {gpu: {memory: 64GB}, threads: {intra: 400}, isolation: thread}\n"
       "serving: {host: 0.0.0.0, port: 80}\n");
   const std::vector<Reference> own{parse_reference("own")}, pulled{parse_reference("pulled")};
-  PackageContent content = package_content(locate("adder", store_), "");
+  PackageContent content = package_content(locate("adder", store_), {});
   (void)store_.add(content, own);
   content.origin = {.source = "https://host.example/adder.onnx", .revision = "1", .file = "adder.onnx"};
   (void)store_.add(content, pulled);
@@ -272,21 +274,23 @@ TEST_F(LocateTest, TakesNoDecisionsFromPackagesOfOthers) {
   EXPECT_EQ(mine.pulled_from, "");
   EXPECT_EQ(mine.project->serving.host, "0.0.0.0");
   EXPECT_EQ(mine.project->description, "a secret");
-  EXPECT_EQ(resolve_load({}, {}, mine).options.intra_threads, 400U);
+  EXPECT_EQ(resolve_load({}, mine).options.intra_threads, 400U);
   EXPECT_EQ(theirs.pulled_from, "https://host.example/adder.onnx");
   EXPECT_FALSE(theirs.project->serving.host || theirs.project->serving.port);
   EXPECT_EQ(theirs.project->description, "a ${SECRET_TOKEN}");
   EXPECT_THAT(theirs.project->ignored,
               UnorderedElementsAre("runtime.gpu.memory", "runtime.threads.intra", "runtime.isolation", "serving.host",
                                    "serving.port", "${SECRET_TOKEN}"));
-  const LoadOptions options = resolve_load({.worker_use = WorkerUse::once}, {}, theirs).options;
+  LoadRequest in_worker;
+  in_worker.worker_use = WorkerUse::once;
+  const LoadOptions options = resolve_load(in_worker, theirs).options;
   EXPECT_FALSE(options.intra_threads || options.memory_bytes);
   EXPECT_EQ(options.isolation, Isolation::process);
   EXPECT_EQ(options.sandbox, Sandbox::on);
   // A gpux.yml of the user beside it decides.
   const LocatedModel with_own = locate("pulled", store_, "adder/gpux.yml");
   EXPECT_EQ(with_own.project->serving.host, "0.0.0.0");
-  EXPECT_EQ(resolve_load({}, {}, with_own).options.intra_threads, 400U);
+  EXPECT_EQ(resolve_load({}, with_own).options.intra_threads, 400U);
 }
 
 TEST_F(LocateTest, ChecksModelsOfOthersInASandbox) {

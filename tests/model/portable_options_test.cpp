@@ -68,20 +68,20 @@ TEST_F(PortableOptions, NameNoPlaceOfThisMachine) {
     EXPECT_THAT(refusal([&] { require_portable_options(*own.project); }), HasSubstr(expected));
     // A package that somebody else's gpux made: --provider, so that only the options are judged.
     const std::vector<Reference> names{parse_reference("adder:1")};
-    (void)store_.add(package_content(own, ""), names);
+    (void)store_.add(package_content(own, {}), names);
     const LocatedModel stored = locate("adder:1", store_);
-    LoadFlags flags;
-    flags.provider = "cpu";
-    const std::string message = refusal([&] { (void)resolve_load(flags, "", stored); });
+    LoadRequest request;
+    request.provider = {"cpu", {.kind = Source::Kind::flag, .name = "--provider", .place = {}}};
+    const std::string message = refusal([&] { (void)resolve_load(request, stored); });
     EXPECT_EQ(message.empty(), expected.empty()) << message;
     if (!expected.empty()) {
       EXPECT_THAT(message, HasSubstr("gpux.yml:5:7: a package cannot name a place of this machine"));
       EXPECT_THAT(message, HasSubstr(expected));
     }
     // The user's own file may, from its folder and beside a stored package.
-    EXPECT_EQ(refusal([&] { (void)resolve_load(flags, "", own); }), "");
+    EXPECT_EQ(refusal([&] { (void)resolve_load(request, own); }), "");
     const LocatedModel with_own = locate("adder:1", store_, own.project->file);
-    EXPECT_EQ(refusal([&] { (void)resolve_load(flags, "", with_own); }), "");
+    EXPECT_EQ(refusal([&] { (void)resolve_load(request, with_own); }), "");
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/home.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/sha256.h"
@@ -73,14 +72,6 @@ class Said {
     return facts;
   }
 
-  void set_batch_axis(LoadOptions& options) const {
-    if (listed_.serving.batch_axis) {
-      options.batch_axis = listed_.serving.batch_axis;
-      options.batch_axis_from = fmt::format("models.{}.batch_axis", listed_.name);
-    }
-    gpux::set_batch_axis(flags_.batch_axis, options);
-  }
-
   // Null where nothing is said, or an empty map.
   [[nodiscard]] std::shared_ptr<const runtime::Padding> padding(const Signature& signature) const {
     const auto said = setting(&ServingSettings::padding);
@@ -110,20 +101,8 @@ void set_restarts(const ServingFlags& flags, LoadOptions& options) {
 }
 
 OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
-  LoadFlags load = flags.load;
-  if (load.provider.empty() && !listed.provider.empty()) {
-    load.provider = listed.provider;
-    load.provider_from = "the list of models";
-  }
-  if (load.strict.empty() && listed.strict) {
-    load.strict = *listed.strict == Strictness::nodes ? "nodes" : *listed.strict == Strictness::off ? "false" : "true";
-  }
-  if (load.isolation.empty() && !listed.isolation.empty()) {
-    load.isolation = listed.isolation;
-    load.isolation_from = "the list of models";
-  }
   const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
-  OpenModel opened = open_model(listed.model, config, load, flags.timeout);
+  OpenModel opened = open_model(listed.model, config, merge(flags.load, request_of(listed)));
   opened.open_inputs();
   if (generation::decoder_signature(opened.info)) note_isolation_obstacle(opened.settings, "it generates text");
   opened.settings.options.worker_name = listed.name;
@@ -142,9 +121,10 @@ ServingOptions serving_options(const Said& said, const ServingFlags& flags, cons
                                 ? said.setting(&ServingSettings::max_queue_delay).value_or(std::chrono::milliseconds(0))
                                 : duration_of(flags.max_queue_delay, "--max-queue-delay");
   options.max_queue = flags.max_queue.value_or(said.setting(&ServingSettings::max_queue).value_or(options.max_queue));
-  const bool timeout_is_flag = !flags.timeout.empty() || !environment_variable("GPUX_TIMEOUT").empty();
-  options.timeout = opened.settings.timeout;
-  if (const auto timeout = said.setting(&ServingSettings::timeout); timeout && !timeout_is_flag) {
+  const auto& limit = opened.settings.request.timeout;
+  options.timeout = opened.settings.timeout();
+  if (const auto timeout = said.setting(&ServingSettings::timeout);
+      timeout && !(limit && is_asked_now(limit->source))) {
     options.timeout = timeout;
   }
   options.quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default();
@@ -303,7 +283,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
     throw Error(ErrorCode::usage,
                 fmt::format("--sandbox is '{}', and '{}' generates text, which no worker process does "
                             "yet; accepted: off",
-                            flags.load.sandbox, listed.name));
+                            opened.settings.options.sandbox == Sandbox::strict ? "strict" : "on", listed.name));
   }
   if (opened.settings.options.isolation == Isolation::process) {
     throw Error(ErrorCode::usage, fmt::format("isolation is 'process' ({}), and '{}' generates text, whose caches the "
@@ -400,7 +380,6 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   SaidOfTexts(said, flags).refuse_for(listed.name, flags);
   std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
-  said.set_batch_axis(opened.settings.options);
   const WorkerRequest request =
       workers_asked_for(said, flags, sentences ? std::to_string(usable_processors(Machine::this_one())) : "1");
   if (sentences) {

@@ -49,9 +49,9 @@ bool is_version(const std::string& name) {
 // What a list of models says about one, as text: a change of it is a change of the model.
 std::string settings_of(const ListedModel& listed) {
   const ServingSettings& serving = listed.serving;
-  std::string out =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}", listed.model, listed.version, listed.provider, listed.config.string(),
-                  listed.strict ? static_cast<int>(*listed.strict) : -1, listed.isolation, listed.pinned);
+  std::string out = fmt::format("{}|{}|{}|{}|{}|{}|{}", listed.model, listed.version, listed.provider,
+                                listed.config.string(), listed.strict ? static_cast<int>(*listed.strict) : -1,
+                                listed.isolation ? static_cast<int>(*listed.isolation) : -1, listed.pinned);
   const auto add = [&](const auto& value) {
     out += '|';
     if (value) out += fmt::format("{}", *value);

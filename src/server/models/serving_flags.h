@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/load_settings.h"
+#include "settings/load_request.h"
 
 namespace gpux::server {
 
@@ -18,7 +18,7 @@ struct ServingFlags {
   std::map<std::string, std::string> pulled_models;  ///< names in the store, by the references in models_file
   std::string host;
   std::optional<std::uint16_t> port;
-  std::string timeout, max_queue_delay, workers, batch_axis, batching;
+  std::string max_queue_delay, workers, batching;
   std::optional<std::int64_t> max_batch_size, max_batch_cost;
   std::optional<std::size_t> max_queue;
   std::optional<unsigned> max_workers, runs_in_flight;
@@ -28,7 +28,7 @@ struct ServingFlags {
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
   std::string stop_grace, max_restart_delay;  ///< of worker processes
-  LoadFlags load;
+  LoadRequest load;
 };
 
 /// A time that may be 0. Error usage that names the flag.
