@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -119,6 +120,8 @@ struct PooledOutput {
   bool operator==(const PooledOutput&) const = default;
 };
 
+struct LoadFacts;
+
 /// How a model is loaded. Every field has a default.
 struct LoadOptions {
   /// "auto", "fastest", "gpu", "npu", a provider, or a list "tensorrt,cuda,cpu". A single name is followed by its
@@ -174,8 +177,6 @@ struct LoadOptions {
   /// `process` requires the gpux program to be the calling one. `profile` and `optimized_model` are not supported with
   /// it, nor are caches that a model updates in place (generated text).
   Isolation isolation = Isolation::thread;
-  std::string isolation_reason;  ///< why, for the verdict; may be empty
-  std::string worker_name;       ///< of the worker process, in messages; empty: the model's
   /// Whether a worker process that ended is replaced. If not, all later runs fail.
   bool restart_worker = true;
   /// Whether a provider library that this machine has not loaded before is first loaded in a child process. If that
@@ -185,18 +186,15 @@ struct LoadOptions {
   /// How long such a child process may take, the compilation of the model included. One that takes longer is ended, and
   /// counts as crashed.
   std::chrono::milliseconds preflight_timeout{600'000};
-  /// Providers that are not used, by id, and the reason: what a preflight found.
-  std::vector<std::pair<std::string, std::string>> crashed_providers;
   /// Anything but `off` requires isolation `process`.
   Sandbox sandbox = Sandbox::off;
-  /// Where the model's package was pulled from; empty: it is the user's own. The verdict of one that was pulled reports
-  /// whether it is sandboxed.
-  std::string pulled_from;
   /// How long a run may continue after it was signalled to stop, before its worker process is killed and replaced.
   std::chrono::milliseconds stop_grace{5000};
   /// The longest delay before a worker that ended is started again. The first restart is immediate, the next one waits
   /// for 100 ms, and each further one twice as long. A worker that ran for a minute starts from the beginning.
   std::chrono::milliseconds max_restart_delay{10000};
+  /// What gpux knows about the load; null for those of callers.
+  std::shared_ptr<const LoadFacts> facts;
 };
 
 /// How one inference runs.

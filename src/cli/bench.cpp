@@ -15,6 +15,7 @@
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
+#include "cli/setting_flags.h"
 #include "cli/synthetic_flags.h"
 #include "embedding/graph_pooling.h"
 #include "embedding/open_tokenizer.h"

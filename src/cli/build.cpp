@@ -10,6 +10,7 @@
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
 #include "cli/quantize_flags.h"
+#include "cli/setting_flags.h"
 #include "cli/variant_progress.h"
 #include "library/package_build.h"
 #include "model/open_model.h"

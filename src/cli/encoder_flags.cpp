@@ -7,7 +7,9 @@
 
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
+#include "cli/setting_flags.h"
 #include "model/level_choice.h"
+#include "settings/serving_request.h"
 
 namespace gpux::cli {
 
@@ -32,11 +34,9 @@ void add_encoder_flags(CLI::App& command, EncoderFlags& flags, WorkerUse use) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command.add_option("--max-tokens", flags.max_tokens, "truncate longer texts (default: the model's maximum)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
-  command
-      .add_option(
-          "--batching", flags.batching,
-          "exact: texts share a run only if each vector is bit-identical to that of the text alone; throughput: "
-          "whenever that is faster (default: throughput on a GPU or NPU, else exact)")
+  add_value(command, "--batching", flags.batching, read_batching,
+            "exact: texts share a run only if each vector is bit-identical to that of the text alone; throughput: "
+            "whenever that is faster (default: throughput on a GPU or NPU, else exact)")
       ->check(CLI::IsMember({"exact", "throughput"}));
   add_pull_flag(command, flags.pull);
   add_timeout_flag(command, flags.load);

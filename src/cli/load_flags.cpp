@@ -2,8 +2,10 @@
 
 #include <filesystem>
 
+#include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "cli/setting_flags.h"
 #include "settings/read_setting.h"
 
 namespace gpux::cli {
@@ -18,10 +20,6 @@ Setting<std::filesystem::path> read_library(const std::string& text, const Sourc
 }
 
 }  // namespace
-
-Source flag_source(const std::string& flag) {
-  return {.kind = Source::Kind::flag, .name = flag, .place = {}};
-}
 
 void add_load_flags(CLI::App& command, LoadRequest& request, bool with_provider) {
   const char* group = "Loading the model";

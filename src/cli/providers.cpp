@@ -8,6 +8,7 @@
 #include "cli/load_flags.h"
 #include "cli/print_json.h"
 #include "cli/provider_installation.h"
+#include "cli/setting_flags.h"
 #include "cli/table.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"

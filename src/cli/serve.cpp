@@ -226,25 +226,6 @@ void start_log(const Context& context, std::vector<std::string>& warnings) {
   }
 }
 
-// 0: no limit.
-std::uint64_t budget_of(std::string_view flag, const std::string& text) {
-  if (text.empty()) return 0;
-  const auto bytes = parse_memory_size(text);
-  if (!bytes) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} is '{}'; accepted: a number of bytes, or a size like 8GB", flag, text));
-  }
-  return *bytes;
-}
-
-// For CLI11: the number of bytes in the place of the text; what is wrong with it, or nothing.
-std::string bytes_of_size(std::string& text) {
-  const auto bytes = parse_memory_size(text);
-  if (!bytes) return fmt::format("'{}' is no size; accepted: a number of bytes, or a size like 64MiB", text);
-  text = std::to_string(*bytes);
-  return {};
-}
-
 // A connection is a file: as many as the system allows this user.
 void raise_file_limit() {
   rlimit limit{};
@@ -375,8 +356,6 @@ http::ServerOptions http_options_of(const ServeFlags& flags, const server::Liste
 
 void serve(const ServeFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
-  const auto drain_delay = server::duration_of(flags.drain_delay, "--drain-delay");
-  const auto drain_timeout = server::duration_of(flags.drain_timeout, "--drain-timeout");
   server::ServiceOptions service_options;
   service_options.default_model = server::default_model(flags);
   const std::string default_name = service_options.default_model;
@@ -393,11 +372,10 @@ void serve(const ServeFlags& flags, Context& context) {
       server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
 
   server::RepositoryOptions repository_options;
-  repository_options.budget = {.memory_bytes = budget_of("--memory-budget", flags.memory_budget),
-                               .device_memory_bytes = budget_of("--device-memory-budget", flags.device_memory_budget)};
+  repository_options.budget = {.memory_bytes = flags.memory_budget_bytes,
+                               .device_memory_bytes = flags.device_memory_budget_bytes};
   generation::CacheBudget::of_process()->set_memory(repository_options.budget.memory_bytes);
-  repository_options.load_timeout = server::duration_of(flags.load_timeout, "--load-timeout");
-  const auto watch = server::duration_of(flags.watch.empty() ? "0" : flags.watch, "--watch");
+  repository_options.load_timeout = flags.load_timeout;
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
     throw Error(ErrorCode::usage,
                 "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
@@ -450,10 +428,10 @@ void serve(const ServeFlags& flags, Context& context) {
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
-  while (signals.wait(watch.count() == 0 ? std::chrono::milliseconds(-1) : watch) == 0) {
+  while (signals.wait(flags.watch.count() == 0 ? std::chrono::milliseconds(-1) : flags.watch) == 0) {
     serving.repository->refresh(nullptr);
   }
-  shut_down(serving, context, signals, drain_delay, drain_timeout);
+  shut_down(serving, context, signals, flags.drain_delay, flags.drain_timeout);
 }
 
 void serve_in_background(const CLI::App& command, const Context& context) {
@@ -479,117 +457,7 @@ void add_serve(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = add_command(program, context, "serve", "Serve models over HTTP and gRPC");
   command->get_option("--table")->group("");
-  command->add_option("MODEL", flags->models,
-                      "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
-  add_pull_flag(*command, flags->pull);
-  command->add_option("--models", flags->models_file, "serve what this file lists")->type_name("FILE");
-  command->add_option("--repository", flags->repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
-      ->type_name("DIR");
-  command->add_option("--watch", flags->watch, "interval to check for changed models, and load them: 2s");
-  command->add_option(
-      "--memory-budget", flags->memory_budget,
-      "unload the least recently used models if models, keys and values take more than this, until they "
-      "are requested: 8GB");
-  command->add_option("--device-memory-budget", flags->device_memory_budget,
-                      "the same for the memory of each device: 20GB");
-  command->add_flag("-d,--detach", flags->detach, "run in the background once it listens; print the process id");
-  command->add_flag("--in-background", flags->in_background)->group("");
-  command->add_flag("--log-requests", flags->log_requests, "log one line per request");
-  // -h and -p mean what they mean elsewhere to those who serve.
-  command->add_option("--host", flags->host, "address to listen on (default: 127.0.0.1)");
-  const CLI::Range ports(0U, 65535U);
-  command->add_option("-p,--port", flags->port, "port (default: 8080); 0 picks a free port and prints it")
-      ->check(ports);
-  auto* grpc_port =
-      command
-          ->add_option("--grpc-port", flags->grpc_port, "gRPC port (default: 8081); 0 picks a free port and prints it")
-          ->check(ports);
-  command->add_flag("--no-grpc", flags->no_grpc, "serve only HTTP")->excludes(grpc_port);
-  command->add_option("--unix", flags->unix_path, "also listen on this unix socket");
-  command->add_option("--default", flags->default_model, "the model for routes without a name");
-  command->add_option("--api-key-file", flags->api_key_file, "require one of the keys in this file, one per line");
-  command
-      ->add_option("--cors-origin", flags->cors_origins,
-                   "origin of web pages that may use the server, besides those of this machine: "
-                   "https://app.example.org; * for all")
-      ->type_name("ORIGIN")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--allowed-host", flags->allowed_hosts,
-                   "name by which clients may address a server without keys, besides this machine's: "
-                   "models.example.org; * for all")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  auto* certificate = command->add_option("--tls-cert", flags->tls_certificate, "certificate chain, PEM");
-  auto* key = command->add_option("--tls-key", flags->tls_key, "its key, PEM");
-  certificate->needs(key);
-  key->needs(certificate);
-  command
-      ->add_option("--max-batch-size", flags->max_batch_size,
-                   "maximum rows in a shared run (default: 32); 1: no batching")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  command
-      ->add_option("--max-batch-cost", flags->max_batch_cost,
-                   "maximum elements of the largest input of a shared run, with padding (default: no limit)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  add_batch_axis_flag(*command, flags->load);
-  command
-      ->add_option("--batching", flags->batching,
-                   "of texts: exact, if each vector is bit-identical to that of the text alone, or throughput "
-                   "(default: throughput on a GPU or NPU, else exact)")
-      ->check(CLI::IsMember({"exact", "throughput"}));
-  command->add_option("--max-queue-delay", flags->max_queue_delay, "how long the server waits to fill a batch");
-  command->add_option("--workers", flags->workers,
-                      "concurrent runs (default: 1); auto: measured at load; devices: one per device");
-  command->add_option("--max-workers", flags->max_workers, "maximum for auto and devices")
-      ->check(CLI::Range(1U, 1024U));
-  command
-      ->add_option("--runs-in-flight", flags->runs_in_flight,
-                   "runs of a session that are computed or copied at the same time, where copies overlap with "
-                   "computations (default: 2, or as many as workers)")
-      ->check(CLI::Range(1U, runtime::max_runs_in_flight));
-  command->add_option("--stop-grace", flags->stop_grace,
-                      "how long a run may continue after the request to stop, before its worker process is killed "
-                      "(default: 5s)");
-  command->add_option("--max-restart-delay", flags->max_restart_delay,
-                      "longest delay before a worker process that keeps ending is started again (default: 10s)");
-  command->add_option("--max-queue", flags->max_queue, "requests that may wait for a model (default: 1024)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-  command
-      ->add_option("--max-sequences", flags->max_sequences,
-                   "texts that a model generates at the same time (default: 16)")
-      ->check(CLI::Range(1U, 256U));
-  command
-      ->add_option("--context-length", flags->context_length,
-                   "maximum tokens of a text with its prompt (default: the model's, or what the memory holds)")
-      ->check(CLI::Range(2U, 1U << 30));
-  command
-      ->add_option("--cache-memory", flags->cache_bytes,
-                   "memory for keys and values of generated texts: 4GiB (default: half of the free memory, which the "
-                   "models share)")
-      ->transform(CLI::Validator(bytes_of_size, "SIZE"));
-  command->add_flag("--no-prefix-caching", flags->no_prefix_caching,
-                    "compute each prompt as a whole, also if an earlier one began alike");
-  command
-      ->add_option("--max-body", flags->max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
-      ->transform(CLI::Validator(bytes_of_size, "SIZE"))
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  command->add_option("--io-threads", flags->io_threads, "threads that read and write (default: by the processors)")
-      ->check(CLI::Range(1U, 256U));
-  command
-      ->add_option("--busy-poll-us", flags->busy_poll_us,
-                   "how long such a thread polls before it sleeps, in microseconds (default: 50; 0: not at all)")
-      ->check(CLI::Range(0U, 1000U));
-  command->add_option("--drain-delay", flags->drain_delay, "how long to continue serving, not ready, after SIGTERM");
-  command->add_option("--drain-timeout", flags->drain_timeout, "how long requests in flight may take after that");
-  command->add_option("--load-timeout", flags->load_timeout,
-                      "timeout of a request to load a model; the load continues (default: 10m; 0: no limit)");
-  command->add_option("-c,--config", flags->config, "another gpux.yml");
-  add_timeout_flag(*command, flags->load);
-  add_setting(*command, "--provider", flags->load.provider, read_text,
-              "auto, fastest, gpu, npu, a provider (cuda), or a list (tensorrt,cuda,cpu)");
-  add_load_flags(*command, flags->load, false);
-  add_isolation_flag(*command, flags->load, WorkerUse::restarted);
+  add_serve_flags(*command, *flags);
   command->footer(
       "Examples:\n"
       "  gpux serve digits --port 8080\n"

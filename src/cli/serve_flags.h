@@ -8,18 +8,27 @@
 
 #include "server/models/serving_flags.h"
 
+namespace CLI {
+class App;
+}
+
 namespace gpux::cli {
 
-/// The flags of `gpux serve`, as typed; empty where gpux.yml or a default may speak.
+/// The flags of `gpux serve`; empty where gpux.yml or a default decides.
 struct ServeFlags : server::ServingFlags {
-  std::string memory_budget, device_memory_budget, watch, unix_path, api_key_file, tls_certificate, tls_key, pull;
+  std::string unix_path, api_key_file, tls_certificate, tls_key, pull;
+  std::uint64_t memory_budget_bytes = 0, device_memory_budget_bytes = 0;  ///< 0: no limit
   std::vector<std::string> cors_origins, allowed_hosts;
-  std::string drain_delay = "0", drain_timeout = "30s", load_timeout = "10m";
+  std::chrono::milliseconds watch{0};  ///< 0: not
+  std::chrono::milliseconds drain_delay{0}, drain_timeout{std::chrono::seconds(30)};
+  std::chrono::milliseconds load_timeout{std::chrono::minutes(10)};
   std::optional<std::uint16_t> grpc_port;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
   unsigned busy_poll_us = 50;
   bool log_requests = false, detach = false;
   bool in_background = false;  ///< by --detach: let go of the streams once it listens
 };
+
+void add_serve_flags(CLI::App& command, ServeFlags& flags);
 
 }  // namespace gpux::cli

@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/serve_flags.h"
+#include "cli/setting_flags.h"
 #include "gpux/error.h"
 #include "server/server_record.h"
+#include "settings/read_setting.h"
 
 namespace gpux::cli {
 namespace {
@@ -18,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 struct StopFlags {
   std::vector<std::string> servers;
-  std::string timeout = "40s";
+  Setting<std::string> timeout{"40s", flag_source("--timeout")};
   bool all = false, kill = false;
 };
 
@@ -51,7 +52,7 @@ bool is_shutting_down(const server::ServerRecord& server) {
 }
 
 void stop_servers(const StopFlags& flags, const Context& context) {
-  const auto limit = server::duration_of(flags.timeout, "--timeout");
+  const auto limit = read_wait(flags.timeout.value, flags.timeout.source);
   std::vector<server::ServerRecord> servers;
   if (flags.all) {
     if (!flags.servers.empty()) throw Error(ErrorCode::usage, "--all stops every server: do not name any");
@@ -71,7 +72,7 @@ void stop_servers(const StopFlags& flags, const Context& context) {
   for (const server::ServerRecord& server : servers) {
     bool killed = flags.kill;
     if (!wait_for_end(server, limit)) {
-      say(context, fmt::format("server {} has not stopped within {}: killing it", server.pid, flags.timeout));
+      say(context, fmt::format("server {} has not stopped within {}: killing it", server.pid, flags.timeout.value));
       send(server, SIGKILL);
       killed = true;
       if (!wait_for_end(server, std::chrono::seconds(10))) {
@@ -95,7 +96,7 @@ void add_stop(CLI::App& program, Context& context) {
   command->add_option("SERVER", flags->servers, "process id, port or model (default: the only server)");
   command->add_flag("--all", flags->all, "all servers of this user");
   command->add_flag("--kill", flags->kill, "immediately, without answering requests in flight");
-  command->add_option("--timeout", flags->timeout, "kill a server that takes longer than this");
+  command->add_option("--timeout", flags->timeout.value, "kill a server that takes longer than this");
   command->callback([flags, &context] { stop_servers(*flags, context); });
 }
 

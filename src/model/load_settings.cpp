@@ -17,6 +17,7 @@
 #include "provider/probe.h"
 #include "provider/request.h"
 #include "provider/table.h"
+#include "runtime/load_facts.h"
 
 namespace gpux {
 namespace {
@@ -137,14 +138,14 @@ std::optional<Sandbox> requested_sandbox(const LoadRequest& request) {
 void decide_isolation(LoadSettings& settings) {
   auto decision = runtime::isolation::decide_isolation(settings.isolation_request, settings.isolation_facts);
   settings.options.isolation = decision.isolation;
-  settings.options.isolation_reason = std::move(decision.reason);
+  change_facts(settings.options, [&](LoadFacts& facts) { facts.isolation_reason = std::move(decision.reason); });
   const bool is_strangers = settings.isolation_facts.is_pulled_package && decision.isolation == Isolation::process;
   settings.options.sandbox = requested_sandbox(settings.request).value_or(is_strangers ? Sandbox::on : Sandbox::off);
 }
 
 // The one of a package is none: else the package decided where it runs.
 bool is_profile_of_the_user(const LoadRequest& request, const LoadOptions& options) {
-  return request.profile && (options.pulled_from.empty() || is_asked_now(request.profile->source));
+  return request.profile && (facts_of(options).pulled_from.empty() || is_asked_now(request.profile->source));
 }
 
 void set_isolation(const LocatedModel& model, LoadSettings& settings) {
@@ -168,7 +169,7 @@ void set_isolation(const LocatedModel& model, LoadSettings& settings) {
   if (!options.custom_operator_libraries.empty()) {
     facts.operator_library = options.custom_operator_libraries.front().filename().string();
   }
-  facts.is_pulled_package = !options.pulled_from.empty();
+  facts.is_pulled_package = !facts_of(options).pulled_from.empty();
   if (is_profile_of_the_user(request, options)) facts.obstacle = "a profile is written";
   decide_isolation(settings);
 }
@@ -270,7 +271,7 @@ LoadSettings resolve_load(const LoadRequest& asked, const LocatedModel& model) {
   const LoadRequest& request = settings.request;
   settings.options = options_of(request);
   LoadOptions& options = settings.options;
-  options.pulled_from = model.pulled_from;
+  change_facts(options, [&](LoadFacts& facts) { facts.pulled_from = model.pulled_from; });
   if (model.project) {
     options.before = model.project->before;
     options.after = model.project->after;
@@ -292,7 +293,7 @@ LoadSettings resolve_check(const LoadRequest& request, const LocatedModel& model
   if (!worker_program().empty()) in_worker.worker_use = WorkerUse::once;
   LoadSettings settings = resolve_load(in_worker, model);
   LoadOptions& options = settings.options;
-  options.worker_name = model.name;
+  change_facts(options, [&](LoadFacts& facts) { facts.worker_name = model.name; });
   options.profile.clear();
   options.strict = Strictness::off;
   if (lower(options.provider) == "fastest") options.provider = "auto";

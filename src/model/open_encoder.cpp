@@ -41,8 +41,7 @@ Chosen in_folder(const std::string& folder) {
   return chosen;
 }
 
-Chosen located_model(const std::string& name) {
-  LocatedModel located = locate(name, open_store());
+Chosen with_texts(LocatedModel located, const std::string& name) {
   std::optional<importer::SentenceModel> found = importer::sentence_model_of(located.onnx_file);
   if (!found && image_tower_of(located)) {
     throw Error(ErrorCode::usage,
@@ -68,12 +67,12 @@ Chosen find_model(const std::string& model) {
                             "name in the store",
                             model));
   }
-  return located_model(model);
+  return with_texts(locate(model, open_store()), model);
 }
 
 Chosen named_model(const EncoderFlags& flags) {
   try {
-    return find_model(flags.model);
+    return flags.located ? with_texts(*flags.located, flags.model) : find_model(flags.model);
   } catch (const Error& error) {
     // Who gives a text alone has not said which model.
     const bool is_no_model = error.code() == ErrorCode::not_found || error.code() == ErrorCode::usage;
@@ -92,7 +91,8 @@ Chosen level_model(const embedding::Level& level, const fs::path& folder) {
     looked = fmt::format("there is no folder '{}', and ", place.string());
   }
   const std::string name = embedding::stored_name(level);
-  if (open_store().find(parse_reference(name))) return located_model(name);
+  const Store store = open_store();
+  if (store.find(parse_reference(name))) return with_texts(locate(name, store), name);
   throw Error(ErrorCode::not_found,
               fmt::format("level {0} is the model {1} of sentence-transformers, which is not here: {2}the store has no "
                           "'{3}'; copy its folder to this machine, then: gpux import FOLDER -t {3}",
@@ -146,7 +146,7 @@ LoadSettings settings_of(const EncoderFlags& flags, const LocatedModel& located)
   if (settings.options.intra_threads) return settings;
   // Texts run side by side, not the parts of one.
   settings.options.intra_threads = 1;
-  add_openvino_threads(embedding::batching_from(flags.batching), settings.options);
+  add_openvino_threads(flags.batching, settings.options);
   return settings;
 }
 
@@ -209,8 +209,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
   apply_prompt(flags, model, encoder.options);
   DigestMeanwhile digest(located.onnx_file);
-  encoder.embedder =
-      std::make_unique<embedding::Embedder>(std::move(model), opened.load(), embedding::batching_from(flags.batching));
+  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), flags.batching);
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
   if (!active.empty() && active.front() == "openvino") {

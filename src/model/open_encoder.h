@@ -14,9 +14,11 @@ namespace gpux {
 
 /// The flags that say which model makes vectors of texts and how, as typed.
 struct EncoderFlags {
-  std::string model, level, model_dir, prompt, batching;
+  std::string model, level, model_dir, prompt;
   std::string pull;  ///< when the command downloads the model: "missing", "always", "never"; the command does it
-  bool model_is_word = false;  ///< `model` is the first word behind the command, and no flag
+  std::optional<LocatedModel> located;          ///< what `model` means, where it is known
+  bool model_is_word = false;                   ///< `model` is the first word behind the command, and no flag
+  std::optional<embedding::Batching> batching;  ///< empty: the default of the provider
   bool level_fallback = false;
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a command adds one

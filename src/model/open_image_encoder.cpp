@@ -45,7 +45,7 @@ void refuse_text_flags(const EncoderFlags& flags) {
   if (!flags.level.empty()) refuse("--level");
   if (flags.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense)
     refuse("a representation other than dense vectors");
-  if (flags.batching == "throughput") refuse("--batching throughput");
+  if (flags.batching == embedding::Batching::throughput) refuse("--batching throughput");
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
     throw Error(ErrorCode::usage, "give the model of the images, as the first word or with -m");
   }
   apply_op_dbus(flags.load);
-  const LocatedModel located = locate(flags.model, open_store());
+  const LocatedModel located = flags.located ? *flags.located : locate(flags.model, open_store());
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {
     throw Error(

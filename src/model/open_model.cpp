@@ -10,6 +10,7 @@
 #include "gpux/model_inspector.h"
 #include "model/required_precision.h"
 #include "project/signature_match.h"
+#include "runtime/load_facts.h"
 #include "runtime/steps.h"
 
 namespace gpux {
@@ -34,10 +35,17 @@ std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& loca
   }
 }
 
+LocatedModel locate_model(const std::string& model, const std::string& config) {
+  return locate(model, open_store(), config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
+}
+
 OpenModel open_model(const std::string& model, const std::string& config, const LoadRequest& request) {
+  return open_model(locate_model(model, config), request);
+}
+
+OpenModel open_model(LocatedModel located, const LoadRequest& request) {
   OpenModel opened;
-  const Store store = open_store();
-  opened.located = locate(model, store, config.empty() ? std::nullopt : std::optional<std::filesystem::path>(config));
+  opened.located = std::move(located);
   opened.settings = resolve_load(request, opened.located);
   opened.info = ModelInspector::inspect(opened.located.onnx_file);
   opened.info.signature = runtime::with_steps(opened.info.signature, opened.settings.options);
@@ -82,7 +90,9 @@ std::vector<DeclaredValue> OpenModel::declared_outputs() const {
 
 Runtime load_located(const LocatedModel& located, LoadSettings settings) {
   LoadOptions& options = settings.options;
-  if (options.worker_name.empty()) options.worker_name = located.name;
+  if (facts_of(options).worker_name.empty()) {
+    change_facts(options, [&](LoadFacts& facts) { facts.worker_name = located.name; });
+  }
   if (located.stored) {
     options.map_weights = true;  // files of the store are never changed
     const std::filesystem::path& folder = located.package_folder;

@@ -60,6 +60,10 @@ struct OpenModel {
 /// `config`: another gpux.yml than the one beside the model; empty: that one.
 /// Errors not_found, invalid_model, invalid_config, usage.
 OpenModel open_model(const std::string& model, const std::string& config, const LoadRequest& request);
+OpenModel open_model(LocatedModel located, const LoadRequest& request);
+
+/// What the argument means: locate() in the user's store.
+LocatedModel locate_model(const std::string& model, const std::string& config);
 
 /// Makes a session of the located model, with what its package has of it beside the model itself. Errors as of Runtime
 /// and require_precision().

@@ -15,6 +15,7 @@
 #include "gpux/model_inspector.h"
 #include "onnx/pooled_output.h"
 #include "runtime/isolation/preflight.h"
+#include "runtime/load_facts.h"
 #include "runtime/loading/memory_limit.h"
 #include "runtime/runtime_state.h"
 
@@ -78,10 +79,13 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   LoadOptions options = given;
   const bool is_alone = options.isolation != Isolation::process && options.before.empty() && options.after.empty();
   if (!is_alone) options.cache_precision = CachePrecision::as_written;
-  const std::string name = options.worker_name.empty() ? info.name : options.worker_name;
+  const std::string& given_name = facts_of(given).worker_name;
+  const std::string name = given_name.empty() ? info.name : given_name;
   if (options.preflight)
-    std::ranges::move(runtime::isolation::preflight(model, name, options),
-                      std::back_inserter(options.crashed_providers));
+    change_facts(options, [&](LoadFacts& facts) {
+      std::ranges::move(runtime::isolation::preflight(model, name, options),
+                        std::back_inserter(facts.crashed_providers));
+    });
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
     auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options, signature.outputs);
@@ -102,7 +106,9 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   }
   info.signature = std::move(signature);
   state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
-  if (!options.isolation_reason.empty()) state_->loaded.verdict.notes.push_back(options.isolation_reason);
+  if (const std::string& reason = facts_of(options).isolation_reason; !reason.empty()) {
+    state_->loaded.verdict.notes.push_back(reason);
+  }
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;
   try {

@@ -6,6 +6,7 @@
 
 #include "base/spelling.h"
 #include "runtime/device_tensor_state.h"
+#include "runtime/load_facts.h"
 
 namespace gpux {
 namespace {
@@ -22,15 +23,16 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
                          .computed_by = report.computed_by,
                          .identity = report.identity,
                          .written_graph = {}};
-  loaded.verdict.notes.push_back(options.isolation_reason.empty() ? "the model runs in a worker process"
-                                                                  : options.isolation_reason);
+  const std::string& reason = facts_of(options).isolation_reason;
+  loaded.verdict.notes.push_back(reason.empty() ? "the model runs in a worker process" : reason);
   return loaded;
 }
 
 // A stranger's model has to be known as one.
 void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
-  if (options.pulled_from.empty() || options.sandbox != Sandbox::off) return;
-  verdict.notes.push_back(fmt::format("not sandboxed: the model comes from {}{}", options.pulled_from,
+  const std::string& origin = facts_of(options).pulled_from;
+  if (origin.empty() || options.sandbox != Sandbox::off) return;
+  verdict.notes.push_back(fmt::format("not sandboxed: the model comes from {}{}", origin,
                                       options.isolation == Isolation::thread ? " and runs in this process" : ""));
 }
 

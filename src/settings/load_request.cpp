@@ -12,11 +12,6 @@ Source call(const char* member) {
 }
 
 template <typename Value>
-void take(MaybeSetting<Value>& setting, const MaybeSetting<Value>& otherwise) {
-  if (!setting) setting = otherwise;
-}
-
-template <typename Value>
 void append(std::vector<Value>& list, const std::vector<Value>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
@@ -35,24 +30,24 @@ LoadRequest merge(LoadRequest first, const LoadRequest& second) {
                preflight_timeout, provider_libraries, provider_options, session_config, custom_operator_libraries,
                worker_use] = second;
   (void)worker_use;
-  take(first.provider, provider);
-  take(first.strict, strict);
-  take(first.device, device);
-  take(first.memory_bytes, memory_bytes);
-  take(first.precision, precision);
-  take(first.min_cosine, min_cosine);
-  take(first.cache_directory, cache_directory);
-  take(first.intra_threads, intra_threads);
-  take(first.inter_threads, inter_threads);
-  take(first.optimization, optimization);
-  take(first.profile, profile);
-  take(first.shapes, shapes);
-  take(first.timeout, timeout);
-  take(first.batch_axis, batch_axis);
-  take(first.isolation, isolation);
-  take(first.sandbox, sandbox);
-  take(first.preflight, preflight);
-  take(first.preflight_timeout, preflight_timeout);
+  fill(first.provider, provider);
+  fill(first.strict, strict);
+  fill(first.device, device);
+  fill(first.memory_bytes, memory_bytes);
+  fill(first.precision, precision);
+  fill(first.min_cosine, min_cosine);
+  fill(first.cache_directory, cache_directory);
+  fill(first.intra_threads, intra_threads);
+  fill(first.inter_threads, inter_threads);
+  fill(first.optimization, optimization);
+  fill(first.profile, profile);
+  fill(first.shapes, shapes);
+  fill(first.timeout, timeout);
+  fill(first.batch_axis, batch_axis);
+  fill(first.isolation, isolation);
+  fill(first.sandbox, sandbox);
+  fill(first.preflight, preflight);
+  fill(first.preflight_timeout, preflight_timeout);
   append(first.provider_libraries, provider_libraries);
   append(first.provider_options, provider_options);
   append(first.session_config, session_config);
@@ -93,9 +88,12 @@ LoadRequest request_of(const ProjectFile& project) {
   LoadRequest request;
   const RuntimeSettings& runtime = project.runtime;
   const auto source = [&](std::string_view key) {
-    return Source{.kind = Source::Kind::file, .name = "gpux.yml", .place = project.where(key)};
+    return Source{.kind = Source::Kind::file, .name = std::string(key), .place = project.where(key)};
   };
-  if (const auto asked = project.provider_request()) request.provider = {asked->providers, source(asked->key)};
+  if (const auto asked = project.provider_request()) {
+    request.provider = {asked->providers,
+                        {.kind = Source::Kind::file, .name = "gpux.yml", .place = project.where(asked->key)}};
+  }
   request.strict = setting(runtime.strict, source("runtime.strict"));
   request.device = setting(runtime.device, source("runtime.gpu.device"));
   request.memory_bytes = setting(runtime.memory_limit_bytes, source("runtime.gpu.memory"));

@@ -30,7 +30,8 @@ std::optional<Number> whole_number(const std::string& text) {
 
 void refuse(std::string_view text, const Source& source, std::string_view accepted) {
   const ErrorCode code = source.kind == Source::Kind::file ? ErrorCode::invalid_config : ErrorCode::usage;
-  throw Error(code, fmt::format("{} is '{}'; accepted: {}", place_of(source), text, accepted));
+  const Error error(code, fmt::format("{} is '{}'; accepted: {}", source.name, text, accepted));
+  throw source.place.empty() ? error : error.within(source.place);
 }
 
 std::string read_text(const std::string& text, const Source& /*source*/) {
@@ -39,7 +40,7 @@ std::string read_text(const std::string& text, const Source& /*source*/) {
 
 unsigned read_number(const std::string& text, const Source& source) {
   const auto value = whole_number<unsigned>(text);
-  if (!value) refuse(text, source, "a number");
+  if (!value) refuse(text, source, "a number from 0");
   return *value;
 }
 
@@ -116,6 +117,13 @@ std::chrono::milliseconds read_duration(const std::string& text, const Source& s
   const auto limit = duration_from(text);
   if (!limit) refuse(text, source, "a time like 5s or 500ms");
   return *limit;
+}
+
+std::chrono::milliseconds read_wait(const std::string& text, const Source& source) {
+  if (text == "0" || text == "0s" || text == "0ms") return std::chrono::milliseconds(0);
+  const auto duration = duration_from(text);
+  if (!duration) refuse(text, source, "0, or a time like 5s or 500ms");
+  return *duration;
 }
 
 BatchAxis read_batch_axis(const std::string& text, const Source& source) {

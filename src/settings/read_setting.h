@@ -23,6 +23,7 @@ Isolation read_isolation(const std::string& text, const Source& source);
 Sandbox read_sandbox(const std::string& text, const Source& source);
 bool read_switch(const std::string& text, const Source& source);                         ///< on, off
 std::chrono::milliseconds read_duration(const std::string& text, const Source& source);  ///< above 0
+std::chrono::milliseconds read_wait(const std::string& text, const Source& source);      ///< 0, or a duration
 BatchAxis read_batch_axis(const std::string& text, const Source& source);                ///< 0, none
 
 /// NAME=PATH.

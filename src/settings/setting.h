@@ -19,7 +19,7 @@ struct Source {
     by_default,  ///< nobody
   };
   Kind kind = Kind::by_default;
-  std::string name;   ///< in messages and verdicts: "precision", "--precision", "GPUX_PRECISION", "gpux.yml"
+  std::string name;   ///< in messages and verdicts: "precision", "--precision", "GPUX_PRECISION", "serving.workers"
   std::string place;  ///< in a file: "gpux.yml:12:5"; empty: as `name`
 
   bool operator==(const Source&) const = default;
@@ -49,13 +49,19 @@ struct Setting {
 template <typename Value>
 using MaybeSetting = std::optional<Setting<Value>>;
 
+/// Takes the other setting where there is none yet.
+template <typename Value>
+void fill(MaybeSetting<Value>& setting, const MaybeSetting<Value>& otherwise) {
+  if (!setting) setting = otherwise;
+}
+
 template <typename Value>
 MaybeSetting<Value> setting(std::optional<Value> value, Source source) {
   if (!value) return std::nullopt;
   return Setting<Value>{*std::move(value), std::move(source)};
 }
 
-/// Error `"--device is 'x'; accepted: a number"`: usage, or invalid_config where a file is the source.
+/// Error `"--device is 'x'; accepted: a number"`: usage, or invalid_config where a file is the source, with the place.
 [[noreturn]] void refuse(std::string_view text, const Source& source, std::string_view accepted);
 
 }  // namespace gpux

@@ -9,6 +9,7 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "onnx/model_writer.h"
+#include "runtime/load_facts.h"
 
 namespace gpux {
 namespace {
@@ -20,7 +21,7 @@ using testing::Not;
 std::string failure(const std::filesystem::path& file, const std::string& pulled_from) {
   LoadOptions options;
   options.provider = "cpu";
-  options.pulled_from = pulled_from;
+  change_facts(options, [&](LoadFacts& facts) { facts.pulled_from = pulled_from; });
   try {
     const Runtime runtime(file, options);
   } catch (const Error& error) {

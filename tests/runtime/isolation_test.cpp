@@ -36,6 +36,7 @@
 #include "runtime/isolation/run_mark.h"
 #include "runtime/isolation/value_encoding.h"
 #include "runtime/isolation/worker_process.h"
+#include "runtime/load_facts.h"
 #include "runtime/scheduling/session_replica.h"
 #include "runtime/stop_handle.h"
 
@@ -69,12 +70,12 @@ using runtime::isolation::encode_values;
 using runtime::isolation::EncodedValues;
 using runtime::isolation::failures_in_a_row;
 using runtime::isolation::load_report_from;
-using runtime::isolation::load_request_from;
 using runtime::isolation::LoadReport;
-using runtime::isolation::LoadRequest;
 using runtime::isolation::read_values;
 using runtime::isolation::restart_delay;
 using runtime::isolation::ValuesPlace;
+using runtime::isolation::worker_load_from;
+using runtime::isolation::WorkerLoad;
 using runtime::isolation::write_values;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -319,9 +320,11 @@ TEST(LoadMessage, KeepsTheOptions) {
   options.isolation = Isolation::process;
   options.custom_operator_libraries = {"/ops.so"};
   options.sandbox = Sandbox::strict;
-  const LoadRequest read = load_request_from(to_json(LoadRequest{"/a/model.onnx", options, {"/a/model.onnx", "/a/b"}}));
+  options.cache_precision = CachePrecision::automatic;
+  change_facts(options, [](LoadFacts& facts) { facts.crashed_providers = {{"cuda", "it crashed"}}; });
+  const WorkerLoad read = worker_load_from(to_json(WorkerLoad{"/a/model.onnx", options, {"/a/model.onnx", "/a/b"}}));
   EXPECT_EQ(read.model, "/a/model.onnx");
-  EXPECT_EQ(to_json(LoadRequest{read.model, read.options, {}}), to_json(LoadRequest{"/a/model.onnx", options, {}}));
+  EXPECT_EQ(to_json(WorkerLoad{read.model, read.options, {}}), to_json(WorkerLoad{"/a/model.onnx", options, {}}));
   EXPECT_EQ(read.files, (std::vector<std::filesystem::path>{"/a/model.onnx", "/a/b"}));
   EXPECT_EQ(read.options.custom_operator_libraries, options.custom_operator_libraries);
   EXPECT_EQ(read.options.sandbox, Sandbox::strict);
@@ -335,7 +338,9 @@ TEST(LoadMessage, KeepsTheOptions) {
   EXPECT_EQ(read.options.optimized_graphs, options.optimized_graphs);
   EXPECT_EQ(read.options.precision_variants.front().weight_bits, 7U);
   EXPECT_EQ(read.options.before, options.before);
-  EXPECT_EQ(load_request_from(to_json(LoadRequest{"m", {}, {}})).options.device, std::nullopt);
+  EXPECT_EQ(read.options.cache_precision, CachePrecision::automatic);
+  EXPECT_EQ(facts_of(read.options).crashed_providers, facts_of(options).crashed_providers);
+  EXPECT_EQ(worker_load_from(to_json(WorkerLoad{"m", {}, {}})).options.device, std::nullopt);
 }
 
 TEST(LoadMessage, KeepsTheReport) {

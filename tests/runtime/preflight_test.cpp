@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gpux/error.h"
+#include "runtime/load_facts.h"
 
 namespace gpux::runtime::isolation {
 namespace {
@@ -26,7 +27,7 @@ class Machines {
   TrialEnd load(const LoadOptions& options) {
     requests.push_back(options.provider);
     std::set<std::string> left_out;
-    for (const auto& [id, reason] : options.crashed_providers) left_out.insert(id);
+    for (const auto& [id, reason] : facts_of(options).crashed_providers) left_out.insert(id);
     for (const std::string& id : crashing_) {
       const bool is_used = options.provider == "auto" || options.provider == id + ",cpu";
       if (is_used && !left_out.contains(id)) return end;

@@ -19,19 +19,21 @@
 namespace gpux::server {
 namespace {
 
+const Source flag{.kind = Source::Kind::flag, .name = "--workers", .place = {}};
+
 Runtime load(const LoadOptions& options) {
   return Runtime(std::string(GPUX_SOURCE_DIR) + "/tests/models/add.onnx", options);
 }
 
 TEST(Workers, AreReadFromWords) {
-  EXPECT_EQ(worker_request_from("4", "--workers").count, 4U);
-  EXPECT_EQ(worker_request_from("auto", "--workers").kind, WorkerRequest::Kind::automatic);
-  EXPECT_EQ(worker_request_from("devices", "--workers").kind, WorkerRequest::Kind::devices);
-  EXPECT_EQ(worker_request_from("devices", "--workers").count, 0U);
-  EXPECT_EQ(worker_request_from("devices:6", "--workers").kind, WorkerRequest::Kind::devices);
-  EXPECT_EQ(worker_request_from("devices:6", "--workers").count, 6U);
+  EXPECT_EQ(read_workers("4", flag).count, 4U);
+  EXPECT_EQ(read_workers("auto", flag).kind, WorkerRequest::Kind::automatic);
+  EXPECT_EQ(read_workers("devices", flag).kind, WorkerRequest::Kind::devices);
+  EXPECT_EQ(read_workers("devices", flag).count, 0U);
+  EXPECT_EQ(read_workers("devices:6", flag).kind, WorkerRequest::Kind::devices);
+  EXPECT_EQ(read_workers("devices:6", flag).count, 6U);
   for (const char* text : {"", "0", "-1", "1025", "4x", "Auto", "1.5", "devices:", "devices:0", "devices:x"}) {
-    EXPECT_THROW((void)worker_request_from(text, "--workers"), Error) << text;
+    EXPECT_THROW((void)read_workers(text, flag), Error) << text;
   }
 }
 
@@ -63,7 +65,7 @@ TEST(Workers, ShareTheirSessionOrHaveOneADevice) {
   EXPECT_EQ(asked.make_replicas().size(), 3U);
   EXPECT_EQ(asked.choice, "3 in flight: inputs and outputs are copied within the runs");
 
-  request = worker_request_from("devices", "--workers");
+  request = read_workers("devices", flag);
   const Workers devices = load_workers(request, options, false, load);
   EXPECT_EQ(devices.make_replicas().size(), devices.sessions.size());
   EXPECT_FALSE(devices.choice.empty());
@@ -116,7 +118,7 @@ TEST(Workers, BeginOnADeviceThatHasRoom) {
   };
   LoadOptions options;
   options.provider = "cpu";
-  const WorkerRequest request = worker_request_from("devices", "--workers");
+  const WorkerRequest request = read_workers("devices", flag);
   EXPECT_EQ(load_workers(request, options, false, load_elsewhere).sessions.size(), 1U);
   EXPECT_EQ(tried, (std::vector<std::optional<unsigned>>{std::nullopt, 1, 2}));
   // Nowhere: the first reason counts.
@@ -160,10 +162,10 @@ TEST(Workers, BindNoThreadToAProcessor) {
 }
 
 TEST(Workers, ShareTheProcessorsOnRequest) {
-  EXPECT_EQ(worker_request_from("cores:2", "--workers").kind, WorkerRequest::Kind::cores);
+  EXPECT_EQ(read_workers("cores:2", flag).kind, WorkerRequest::Kind::cores);
   LoadOptions options;
   options.provider = "cpu";
-  const WorkerRequest request = worker_request_from("cores:1", "--workers");
+  const WorkerRequest request = read_workers("cores:1", flag);
   const ProcessorShare share = share_processors(read_processors(Machine::this_one()), 1).front();
   std::vector<LoadOptions> loads;
   const Workers workers = load_workers(request, options, false, [&](const LoadOptions& with) {
@@ -178,7 +180,7 @@ TEST(Workers, ShareTheProcessorsOnRequest) {
   const NamedValues inputs = synthetic_inputs(workers.sessions.front()->info().signature);
   EXPECT_EQ(workers.make_replicas().front()->run(inputs, {0}).size(), 1U);
 
-  EXPECT_EQ(load_workers(worker_request_from("cores:2", "--workers"), options, false, load).sessions.size(), 2U);
+  EXPECT_EQ(load_workers(read_workers("cores:2", flag), options, false, load).sessions.size(), 2U);
   EXPECT_THROW((void)load_workers(request, options, true, load), Error) << "the threads are set, too";
 }
 
@@ -223,7 +225,7 @@ TEST(Workers, OfCoresHaveAThreadOnEachOfTheirProcessors) {
   std::map<std::string, int> expected;
   for (std::size_t i = 1; i < share.processors.size(); ++i) expected[std::to_string(share.processors[i])] = 1;
   {
-    const Workers workers = load_workers(worker_request_from("cores:1", "--workers"), options, false, load);
+    const Workers workers = load_workers(read_workers("cores:1", flag), options, false, load);
     // They bind themselves when they start.
     EXPECT_TRUE(test::eventually([&] { return bound_threads(before) == expected; }))
         << bound_threads(before).size() << " processors have threads of their own, and " << expected.size()
@@ -237,7 +239,7 @@ TEST(Workers, OfCoresHaveAThreadOnEachOfTheirProcessors) {
   LoadOptions with_threads = options;
   with_threads.intra_threads = static_cast<unsigned>(share.processors.size());
   const std::set<std::string> those_before = threads_of_this_process();
-  const Workers unbound = load_workers(worker_request_from("1", "--workers"), with_threads, true, load);
+  const Workers unbound = load_workers(read_workers("1", flag), with_threads, true, load);
   const NamedValues inputs = synthetic_inputs(unbound.sessions.front()->info().signature);
   EXPECT_EQ(unbound.make_replicas().front()->run(inputs, {0}).size(), 1U);
   EXPECT_TRUE(bound_threads(those_before).empty());

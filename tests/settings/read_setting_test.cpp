@@ -48,8 +48,8 @@ TEST(ReadSetting, NamesTheSourceOfWhatItRefuses) {
   };
 
   const std::vector<Case> cases{
-      {[] { read_number("-1", flag); }, "--it is '-1'; accepted: a number"},
-      {[] { read_number("1x", flag); }, "--it is '1x'; accepted: a number"},
+      {[] { read_number("-1", flag); }, "--it is '-1'; accepted: a number from 0"},
+      {[] { read_number("1x", flag); }, "--it is '1x'; accepted: a number from 0"},
       {[] { read_thread_count("0", flag); }, "--it is '0'; accepted: 1 to 1024"},
       {[] { read_strictness("maybe", flag); }, "--it is 'maybe'; accepted: true, nodes, false"},
       {[] { read_memory_size("2 pounds", flag); },
@@ -80,9 +80,9 @@ TEST(ReadSetting, NamesTheSourceOfWhatItRefuses) {
 
 TEST(ReadSetting, PointsToThePlaceInAFile) {
   try {
-    refuse("x", {.kind = Source::Kind::file, .name = "gpux.yml", .place = "gpux.yml:3:5"}, "a number");
+    refuse("x", {.kind = Source::Kind::file, .name = "serving.workers", .place = "gpux.yml:3:5"}, "a number");
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "gpux.yml:3:5 is 'x'; accepted: a number");
+    EXPECT_EQ(error.message(), "gpux.yml:3:5: serving.workers is 'x'; accepted: a number");
     EXPECT_EQ(error.code(), ErrorCode::invalid_config);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "base/bounded_json.h"
 #include "gpux/error.h"
+#include "runtime/load_facts.h"
 #include "runtime/loading/model_files.h"
 
 namespace gpux::runtime::isolation {
@@ -172,13 +173,11 @@ Json json_of(const LoadOptions& options) {
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
                optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
                after, pooled_output, cache_precision, expected_sizes, batch_axis, batch_axis_from, isolation,
-               isolation_reason, worker_name, restart_worker, preflight, preflight_timeout, crashed_providers, sandbox,
-               pulled_from, stop_grace, max_restart_delay] = options;
+               restart_worker, preflight, preflight_timeout, sandbox, stop_grace, max_restart_delay, facts] = options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
-  (void)isolation_reason, (void)worker_name, (void)restart_worker, (void)preflight, (void)preflight_timeout,
-      (void)batch_axis,
+  (void)restart_worker, (void)preflight, (void)preflight_timeout, (void)batch_axis,
       (void)batch_axis_from;  // decided in the process that schedules the runs
-  (void)pulled_from;          // reported by the process that started the worker
+  (void)facts;                // reported by the process that started the worker, but for what crashed
   Json json;
   json["provider"] = provider;
   json["provider_from"] = provider_from;
@@ -204,7 +203,7 @@ Json json_of(const LoadOptions& options) {
   json["pooled_output"] = json_of(pooled_output);
   json["cache_precision"] = static_cast<int>(cache_precision);
   json["expected_sizes"] = json_of(expected_sizes);
-  json["crashed_providers"] = json_of(crashed_providers);
+  json["crashed_providers"] = json_of(facts_of(options).crashed_providers);
   return json;
 }
 
@@ -234,7 +233,8 @@ LoadOptions options_from(const Json& json) {
   options.pooled_output = pooled_output_from(json.at("pooled_output"));
   options.cache_precision = static_cast<CachePrecision>(json.at("cache_precision").get<int>());
   options.expected_sizes = expected_sizes_from(json.at("expected_sizes"));
-  options.crashed_providers = pairs_from(json.at("crashed_providers"));
+  CrashedProviders crashed = pairs_from(json.at("crashed_providers"));
+  if (!crashed.empty()) change_facts(options, [&](LoadFacts& facts) { facts.crashed_providers = std::move(crashed); });
   return options;
 }
 
@@ -334,13 +334,13 @@ Verdict verdict_from(const Json& json) {
 
 }  // namespace
 
-LoadRequest load_request_of(const std::filesystem::path& model, const LoadOptions& options) {
-  LoadRequest request{model, options, {}};
+WorkerLoad worker_load_of(const std::filesystem::path& model, const LoadOptions& options) {
+  WorkerLoad request{model, options, {}};
   if (options.sandbox != Sandbox::off) request.files = files_of(model, options);
   return request;
 }
 
-std::string to_json(const LoadRequest& request) {
+std::string to_json(const WorkerLoad& request) {
   try {
     return Json{
         {"model", request.model.string()}, {"options", json_of(request.options)}, {"files", json_of(request.files)}}
@@ -352,7 +352,7 @@ std::string to_json(const LoadRequest& request) {
   }
 }
 
-LoadRequest load_request_from(const std::string& text) {
+WorkerLoad worker_load_from(const std::string& text) {
   try {
     const Json json = parse_bounded_json(text);
     return {json.at("model").get<std::string>(), options_from(json.at("options")), paths_from(json.at("files"))};

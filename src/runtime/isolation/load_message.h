@@ -15,7 +15,7 @@
 namespace gpux::runtime::isolation {
 
 /// The model that a worker loads, and how.
-struct LoadRequest {
+struct WorkerLoad {
   std::filesystem::path model;
   LoadOptions options;
   std::vector<std::filesystem::path> files;  ///< with a sandbox: all that the model consists of
@@ -33,11 +33,11 @@ struct LoadReport {
   LoadedIdentity identity;          ///< of Loaded
 };
 
-LoadRequest load_request_of(const std::filesystem::path& model, const LoadOptions& options);
+WorkerLoad worker_load_of(const std::filesystem::path& model, const LoadOptions& options);
 
 /// As JSON. Error usage if a path is not UTF-8.
-std::string to_json(const LoadRequest& request);
-LoadRequest load_request_from(const std::string& json);
+std::string to_json(const WorkerLoad& request);
+WorkerLoad worker_load_from(const std::string& json);
 
 std::string to_json(const LoadReport& report);
 /// Error internal if it is not a report.

@@ -74,7 +74,9 @@ CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOp
     if (!end.crash.empty()) crashed.emplace_back(file.id, reason_of(end));
   }
   LoadOptions rest = options;
-  rest.crashed_providers.insert(rest.crashed_providers.end(), crashed.begin(), crashed.end());
+  change_facts(rest, [&](LoadFacts& facts) {
+    facts.crashed_providers.insert(facts.crashed_providers.end(), crashed.begin(), crashed.end());
+  });
   const std::string end = crashed.empty() ? all.crash : load(rest).crash;
   if (end.empty()) return crashed;
   throw Error(ErrorCode::internal, fmt::format("the model cannot be loaded: a child process that tried it {}", end));
@@ -82,7 +84,7 @@ CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOp
 
 TrialEnd load_in_child(const fs::path& model, const std::string& name, const LoadOptions& options) {
   WorkerProcess process(name, options.sandbox);
-  const UniqueFd file = file_of_text(to_json(load_request_of(model, options)));
+  const UniqueFd file = file_of_text(to_json(worker_load_of(model, options)));
   const int descriptor = file.get();
   const WorkerCommand command{.kind = WorkerCommand::Kind::load, .parent = ::getpid()};
   ReceivedMessage message;

@@ -4,18 +4,14 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "gpux/options.h"
+#include "runtime/load_facts.h"
 #include "runtime/loading/load_plan.h"
 
 /// The first load of a provider's library, in a child process: one that crashes or hangs costs its provider, not this
 /// process.
 namespace gpux::runtime::isolation {
-
-/// Providers, by id, and why they are not used: LoadOptions::crashed_providers.
-using CrashedProviders = std::vector<std::pair<std::string, std::string>>;
 
 /// What became of a load in a process that may crash.
 struct TrialEnd {
@@ -34,7 +30,7 @@ CrashedProviders find_crashing(std::span<const ProviderFile> files, const LoadOp
 /// resource_exhausted: none can be started.
 TrialEnd load_in_child(const std::filesystem::path& model, const std::string& name, const LoadOptions& options);
 
-/// LoadOptions::crashed_providers for a load whose `preflight` is set. Libraries that passed are listed in the home
+/// LoadFacts::crashed_providers for a load whose `preflight` is set. Libraries that passed are listed in the home
 /// folder, by file, size, time, ONNX Runtime and driver; a load with those alone starts no process.
 /// Errors usage where this program is not gpux, and for requests that cannot be; internal as of find_crashing().
 CrashedProviders preflight(const std::filesystem::path& model, const std::string& name, const LoadOptions& options);

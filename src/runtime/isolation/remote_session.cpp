@@ -118,7 +118,7 @@ struct RemoteSession::State {
       : name(std::move(model_name)),
         options(load_options),
         outputs(std::move(outputs_of_model)),
-        request(to_json(load_request_of(model_file, load_options))),
+        request(to_json(worker_load_of(model_file, load_options))),
         // Files of the store are never changed.
         files(load_options.map_weights ? std::vector<std::filesystem::path>() : files_of(model_file, load_options)) {}
 

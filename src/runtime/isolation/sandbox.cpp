@@ -231,7 +231,7 @@ std::string all_of(int pipe) {
 
 }  // namespace
 
-SandboxFacts find_sandbox_facts(const LoadRequest& request) {
+SandboxFacts find_sandbox_facts(const WorkerLoad& request) {
   const Machine& machine = Machine::this_one();
   const LoadOptions& options = request.options;
   SandboxFacts facts{.model_files = request.files,

@@ -7,7 +7,7 @@
 namespace gpux::runtime::isolation {
 
 /// What this machine and the request say. Makes the cache's folder.
-SandboxFacts find_sandbox_facts(const LoadRequest& request);
+SandboxFacts find_sandbox_facts(const WorkerLoad& request);
 
 /// Takes from this process, for good, what the plan does not give it. To be called before there is a second thread, and
 /// before code that it is meant for is loaded. What the kernel does not support is reported as missing; with `strict`

@@ -275,7 +275,7 @@ class Channel {
   StopHandle* handle_ = nullptr;  // of the run that is running
 };
 
-std::size_t index_of_weights(const Runtime& runtime, const LoadRequest& request) {
+std::size_t index_of_weights(const Runtime& runtime, const WorkerLoad& request) {
   const auto& variants = request.options.precision_variants;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     if (variants[i].file == runtime.weights_file()) return i + 1;
@@ -283,7 +283,7 @@ std::size_t index_of_weights(const Runtime& runtime, const LoadRequest& request)
   return 0;
 }
 
-LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
+LoadReport report_of(const Runtime& runtime, const WorkerLoad& request) {
   const SessionReplica replica(runtime);
   return {.verdict = runtime.verdict(),
           .weights = index_of_weights(runtime, request),
@@ -295,7 +295,7 @@ LoadReport report_of(const Runtime& runtime, const LoadRequest& request) {
 }
 
 // Says so before anything else runs here, which might say something else. False if the other end is closed.
-bool enter_sandbox(int control, const LoadRequest& request) {
+bool enter_sandbox(int control, const WorkerLoad& request) {
   if (request.options.sandbox == Sandbox::off) return true;
   const SandboxReport report = apply_sandbox(plan_sandbox(find_sandbox_facts(request)), request.options.sandbox);
   const LoadReply reply{.kind = LoadReply::Kind::sandbox, .memory_bytes = report.memory_bytes.value_or(0)};
@@ -306,7 +306,7 @@ bool enter_sandbox(int control, const LoadRequest& request) {
 std::unique_ptr<const Runtime> load(int control, int file) {
   Error failure(ErrorCode::internal, "");
   try {
-    LoadRequest request = load_request_from(text_of_file(file));
+    WorkerLoad request = worker_load_from(text_of_file(file));
     if (!enter_sandbox(control, request)) return nullptr;
     request.options.sandbox = Sandbox::off;  // of sessions in this process
     auto runtime = std::make_unique<const Runtime>(request.model, request.options);

@@ -22,6 +22,7 @@
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/select.h"
+#include "runtime/load_facts.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
 #include "runtime/loading/model_files.h"
@@ -386,12 +387,12 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
 
 // Compiled code of a stranger, which a driver runs unseen, is for a worker process.
 void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
-  if (options.pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
+  if (facts_of(options).pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
   throw Error(
       ErrorCode::invalid_model,
       fmt::format("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
                   "process with a sandbox only, and this model runs in this process",
-                  info.path.string(), options.pulled_from));
+                  info.path.string(), facts_of(options).pulled_from));
 }
 
 // Whether a session of the model can be made without one of the candidates.

@@ -13,6 +13,7 @@
 #include "provider/engine_cache.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
+#include "runtime/load_facts.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
@@ -274,7 +275,7 @@ void add_candidate(const ProviderReport& report, const LoadOptions& options, con
 std::vector<ProviderReport> surveyed(const Request& request, const Supply& supply, const LoadOptions& options) {
   const std::vector<std::string> ids = provider::order_of(request, provider::this_system(), supply.plugin_names);
   std::vector<ProviderReport> reports = provider::survey(ids, supply.cores, supply.plugins, supply.machine);
-  for (const auto& [id, reason] : options.crashed_providers) {
+  for (const auto& [id, reason] : facts_of(options).crashed_providers) {
     const auto report = std::ranges::find(reports, id, &ProviderReport::id);
     if (report == reports.end()) continue;
     report->available = report->accelerated = false;

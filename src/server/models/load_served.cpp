@@ -25,79 +25,45 @@
 #include "model/package_fingerprint.h"
 #include "project/project_check.h"
 #include "provider/shape_profile.h"
+#include "runtime/load_facts.h"
 #include "runtime/scheduling/padding.h"
 #include "server/http/server.h"
 
 namespace gpux::server {
 namespace {
 
-/// The serving settings of a model from the list of models and gpux.yml, without those that are flags.
-class Said {
- public:
-  Said(const ListedModel& listed, const ServingFlags& flags, const OpenModel& opened)
-      : listed_(listed),
-        flags_(flags),
-        project_(opened.located.project ? &*opened.located.project : nullptr),
-        own_(project_ == nullptr ? ServingSettings{} : project_->serving) {}
+// What the flags, the list of models and gpux.yml say, in this order.
+ServingRequest serving_request(const ListedModel& listed, const ServingFlags& flags, const OpenModel& opened) {
+  ServingRequest request = merge(flags.serving, serving_request_of(listed, flags.models_file));
+  return opened.located.project ? merge(std::move(request), serving_request_of(*opened.located.project)) : request;
+}
 
-  // The list takes precedence over gpux.yml.
-  template <typename T>
-  [[nodiscard]] std::optional<T> setting(std::optional<T> ServingSettings::*member) const {
-    return listed_.serving.*member ? listed_.serving.*member : own_.*member;
+// Where it says nothing of rows, gpux.yml's runtime.batch_size does.
+SizeFacts sizes_of(const OpenModel& opened, const ServingRequest& serving) {
+  SizeFacts facts = opened.sizes();
+  if (serving.max_batch_size) {
+    facts.max_rows = serving.max_batch_size->value;
+    facts.rows_from = serving.max_batch_size->source.name;
   }
+  if (serving.warm_up) facts.warm_up = serving.warm_up->value;
+  return facts;
+}
 
-  // A flag before both.
-  template <typename T>
-  [[nodiscard]] std::optional<T> setting(const std::optional<T>& flag,
-                                         std::optional<T> ServingSettings::*member) const {
-    return flag ? flag : setting(member);
+// Null where nothing is said, or an empty map.
+std::shared_ptr<const runtime::Padding> padding_of(const ServingRequest& serving, const Signature& signature) {
+  if (!serving.padding || serving.padding->value.empty()) return nullptr;
+  const Source& source = serving.padding->source;
+  try {
+    return std::make_shared<const runtime::Padding>(
+        runtime::read_padding(serving.padding->value, signature, source.name));
+  } catch (const Error& error) {
+    throw error.within(source.place);
   }
+}
 
-  [[nodiscard]] std::string text(const std::string& flag, std::optional<std::string> ServingSettings::*member) const {
-    return flag.empty() ? setting(member).value_or("") : flag;
-  }
-
-  [[nodiscard]] const auto& warm_up() const {
-    return listed_.serving.warm_up.empty() ? own_.warm_up : listed_.serving.warm_up;
-  }
-
-  // Where it says nothing of rows, gpux.yml's runtime.batch_size does.
-  [[nodiscard]] SizeFacts sizes(const OpenModel& opened) const {
-    SizeFacts facts = opened.sizes();
-    if (const auto rows = setting(flags_.max_batch_size, &ServingSettings::batch_size)) {
-      facts.max_rows = rows;
-      facts.rows_from = flags_.max_batch_size ? "--max-batch-size" : "batch_size";
-    }
-    facts.warm_up = warm_up();
-    return facts;
-  }
-
-  // Null where nothing is said, or an empty map.
-  [[nodiscard]] std::shared_ptr<const runtime::Padding> padding(const Signature& signature) const {
-    const auto said = setting(&ServingSettings::padding);
-    if (!said || said->empty()) return nullptr;
-    const bool is_listed = listed_.serving.padding.has_value();
-    const std::string key = is_listed ? fmt::format("models.{}.padding", listed_.name) : "serving.padding";
-    try {
-      return std::make_shared<const runtime::Padding>(runtime::read_padding(*said, signature, key));
-    } catch (const Error& error) {
-      throw error.within(is_listed ? flags_.models_file : project_->where(key));
-    }
-  }
-
- private:
-  const ListedModel& listed_;
-  const ServingFlags& flags_;
-  const ProjectFile* project_;
-  const ServingSettings own_;
-};
-
-void set_restarts(const ServingFlags& flags, LoadOptions& options) {
-  const auto set = [&](const std::string& text, const char* flag, std::chrono::milliseconds& time) {
-    if (!text.empty()) time = duration_of(text, flag);
-  };
-  set(flags.stop_grace, "--stop-grace", options.stop_grace);
-  set(flags.max_restart_delay, "--max-restart-delay", options.max_restart_delay);
+void set_restarts(const ServingRequest& serving, LoadOptions& options) {
+  if (serving.stop_grace) options.stop_grace = serving.stop_grace->value;
+  if (serving.max_restart_delay) options.max_restart_delay = serving.max_restart_delay->value;
 }
 
 OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
@@ -105,44 +71,47 @@ OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_model(listed.model, config, merge(flags.load, request_of(listed)));
   opened.open_inputs();
   if (generation::decoder_signature(opened.info)) note_isolation_obstacle(opened.settings, "it generates text");
-  opened.settings.options.worker_name = listed.name;
-  set_restarts(flags, opened.settings.options);
+  change_facts(opened.settings.options, [&](LoadFacts& facts) { facts.worker_name = listed.name; });
+  set_restarts(flags.serving, opened.settings.options);
   return opened;
 }
 
-ServingOptions serving_options(const Said& said, const ServingFlags& flags, const OpenModel& opened, bool reads_texts) {
+template <typename Value>
+Value value_or(const MaybeSetting<Value>& setting, Value otherwise) {
+  return setting ? setting->value : otherwise;
+}
+
+// A limit of requests that the user asked for now comes before that of the list and gpux.yml, and these before
+// runtime.timeout.
+std::optional<std::chrono::milliseconds> time_limit(const ServingRequest& serving, const LoadSettings& settings) {
+  const auto& of_run = settings.request.timeout;
+  if (!serving.timeout || (of_run && is_asked_now(of_run->source))) return settings.timeout();
+  return serving.timeout->value;
+}
+
+ServingOptions serving_options(const ServingRequest& serving, const ServingFlags& flags, const OpenModel& opened,
+                               bool reads_texts) {
   ServingOptions options;
-  options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size)
-                               .value_or(reads_texts ? 1 : options.max_batch_size);
-  options.max_batch_cost =
-      said.setting(flags.max_batch_cost, &ServingSettings::max_batch_cost).value_or(options.max_batch_cost);
-  options.padding = said.padding(opened.info.signature);
-  options.max_queue_delay = flags.max_queue_delay.empty()
-                                ? said.setting(&ServingSettings::max_queue_delay).value_or(std::chrono::milliseconds(0))
-                                : duration_of(flags.max_queue_delay, "--max-queue-delay");
-  options.max_queue = flags.max_queue.value_or(said.setting(&ServingSettings::max_queue).value_or(options.max_queue));
-  const auto& limit = opened.settings.request.timeout;
-  options.timeout = opened.settings.timeout();
-  if (const auto timeout = said.setting(&ServingSettings::timeout);
-      timeout && !(limit && is_asked_now(limit->source))) {
-    options.timeout = timeout;
-  }
+  options.max_batch_size = value_or(serving.max_batch_size, reads_texts ? 1 : options.max_batch_size);
+  options.max_batch_cost = value_or(serving.max_batch_cost, options.max_batch_cost);
+  options.padding = padding_of(serving, opened.info.signature);
+  options.max_queue_delay = value_or(serving.max_queue_delay, std::chrono::milliseconds(0));
+  options.max_queue = value_or(serving.max_queue, options.max_queue);
+  options.timeout = time_limit(serving, opened.settings);
   options.quick_lanes = flags.io_threads != 0 ? flags.io_threads : http::threads_by_default();
   // gRPC's threads are its own.
   if (!flags.no_grpc) options.quick_lanes *= 2;
-  options.warm_up = said.warm_up();
+  if (serving.warm_up) options.warm_up = serving.warm_up->value;
   return options;
 }
 
-WorkerRequest workers_asked_for(const Said& said, const ServingFlags& flags, const std::string& by_default) {
-  const std::string asked = said.text(flags.workers, &ServingSettings::workers);
-  WorkerRequest request =
-      worker_request_from(asked.empty() ? by_default : asked, flags.workers.empty() ? "workers" : "--workers");
-  const std::optional<unsigned> most = said.setting(flags.max_workers, &ServingSettings::max_workers);
-  request.most = most.value_or(0);
-  request.in_flight = flags.runs_in_flight;
-  if (most && request.kind != WorkerRequest::Kind::automatic && request.count > *most) {
-    throw Error(ErrorCode::usage, fmt::format("{} workers are asked for, and max_workers is {}", request.count, *most));
+WorkerRequest workers_asked_for(const ServingRequest& serving, unsigned by_default) {
+  WorkerRequest request = value_or(serving.workers, WorkerRequest{.count = by_default});
+  request.most = value_or(serving.max_workers, 0U);
+  if (serving.runs_in_flight) request.in_flight = serving.runs_in_flight->value;
+  if (serving.max_workers && request.kind != WorkerRequest::Kind::automatic && request.count > request.most) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{} workers are asked for, and max_workers is {}", request.count, request.most));
   }
   return request;
 }
@@ -180,60 +149,45 @@ std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& 
 }
 
 // Texts share runs as far as their vectors stay the same, unless that is waived.
-void bound_batches_of_texts(const Said& said, const ServingFlags& flags, const embedding::SentenceEncoder& encoder,
+void bound_batches_of_texts(const ServingRequest& serving, const embedding::SentenceEncoder& encoder,
                             const Runtime& session, ServingOptions& options) {
   const embedding::TextBatching batching = embedding::find_text_batching(encoder, session);
   const runtime::BatchLimits& found = batching.limits;
   if (options.padding == nullptr) options.padding = batching.padding;
-  options.max_batch_size = said.setting(flags.max_batch_size, &ServingSettings::batch_size).value_or(found.max_rows);
+  options.max_batch_size = value_or(serving.max_batch_size, found.max_rows);
   options.sharing = batching.sharing;
   options.fills_rows = found.fills_rows;
   if (encoder.batching() == embedding::Batching::exact || !batching.sharing.shared) {
     options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
   }
-  options.max_batch_cost =
-      said.setting(flags.max_batch_cost, &ServingSettings::max_batch_cost).value_or(found.max_cost);
+  options.max_batch_cost = value_or(serving.max_batch_cost, found.max_cost);
 }
 
-[[noreturn]] void refuse_batching(const std::string& name, const ServingFlags& flags) {
-  if (flags.batching.empty()) {
-    throw Error(ErrorCode::invalid_config,
-                fmt::format("serving.batching is about vectors of texts, and '{}' makes none", name));
+// A setting that is about something that the model does not do.
+[[noreturn]] void refuse_as_idle(const Source& source, const std::string& about) {
+  if (source.kind == Source::Kind::flag) {
+    std::string key = source.name.substr(source.name.find_first_not_of('-'));
+    throw Error(ErrorCode::usage, fmt::format("{} {}; with several models say {} of each in --models", source.name,
+                                              about, key == "batching" ? key : "it"));
   }
-  throw Error(ErrorCode::usage, fmt::format("--batching is about vectors of texts, and '{}' makes none; with several "
-                                            "models say batching of each in --models",
-                                            name));
+  throw Error(ErrorCode::invalid_config, fmt::format("{} {}", source.name, about));
+}
+
+[[noreturn]] void refuse_batching(const std::string& name, const ServingRequest& serving) {
+  refuse_as_idle(serving.batching->source, fmt::format("is about vectors of texts, and '{}' makes none", name));
 }
 
 // The settings that only a model that generates text has.
-struct SaidOfTexts {
-  std::optional<std::uint32_t> max_sequences, context_length;
-  std::optional<std::uint64_t> cache_bytes;
-
-  SaidOfTexts(const Said& said, const ServingFlags& flags)
-      : max_sequences(said.setting(flags.max_sequences, &ServingSettings::max_sequences)),
-        context_length(said.setting(flags.context_length, &ServingSettings::context_length)),
-        cache_bytes(said.setting(flags.cache_bytes, &ServingSettings::cache_bytes)) {}
-
-  void refuse_for(const std::string& name, const ServingFlags& flags) const {
-    refuse(name, "max_sequences", max_sequences.has_value(), flags.max_sequences.has_value());
-    refuse(name, "context_length", context_length.has_value(), flags.context_length.has_value());
-    refuse(name, "cache_memory", cache_bytes.has_value(), flags.cache_bytes.has_value());
-  }
-
- private:
-  static void refuse(const std::string& name, std::string key, bool is_said, bool is_flag) {
-    if (!is_said) return;
-    if (!is_flag) {
-      throw Error(ErrorCode::invalid_config,
-                  fmt::format("serving.{} is about generated texts, and '{}' generates none", key, name));
+void refuse_generation_settings(const std::string& name, const ServingRequest& serving) {
+  const auto refuse = [&](const auto& setting) {
+    if (setting) {
+      refuse_as_idle(setting->source, fmt::format("is about generated texts, and '{}' generates none", name));
     }
-    std::ranges::replace(key, '_', '-');
-    throw Error(ErrorCode::usage, fmt::format("--{} is about generated texts, and '{}' generates none; with several "
-                                              "models say it of each in --models",
-                                              key, name));
-  }
-};
+  };
+  refuse(serving.max_sequences);
+  refuse(serving.context_length);
+  refuse(serving.cache_bytes);
+}
 
 // So that the first request for a chat is not taken for a slow one.
 void measure_template(ServedModel& served) {
@@ -265,20 +219,24 @@ void set_chat(ServedModel& served, const std::filesystem::path& folder) {
   }
 }
 
-// Its engine runs the only session.
-std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& opened, const Said& said,
-                                          const ServingFlags& flags) {
-  const std::string workers = said.text(flags.workers, &ServingSettings::workers);
-  if (!workers.empty() && workers != "1") {
+void require_one_session(const std::string& name, const ServingRequest& serving) {
+  const auto refuse = [&](const Source& source, const std::string& value) {
     throw Error(ErrorCode::usage, fmt::format("{} is '{}', and '{}' generates text with one session; accepted: 1, or "
                                               "max_sequences for texts at the same time",
-                                              flags.workers.empty() ? "workers" : "--workers", workers, listed.name));
+                                              source.name, value, name));
+  };
+  if (serving.workers && to_string(serving.workers->value) != "1") {
+    refuse(serving.workers->source, to_string(serving.workers->value));
   }
-  if (flags.runs_in_flight && *flags.runs_in_flight != 1) {
-    throw Error(ErrorCode::usage, fmt::format("--runs-in-flight is {}, and '{}' generates text with one session; "
-                                              "accepted: 1, or max_sequences for texts at the same time",
-                                              *flags.runs_in_flight, listed.name));
+  if (serving.runs_in_flight && serving.runs_in_flight->value != 1) {
+    refuse(serving.runs_in_flight->source, std::to_string(serving.runs_in_flight->value));
   }
+}
+
+// Its engine runs the only session.
+std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
+                                          const ServingFlags& flags) {
+  require_one_session(listed.name, serving);
   if (opened.settings.options.sandbox != Sandbox::off) {
     throw Error(ErrorCode::usage,
                 fmt::format("--sandbox is '{}', and '{}' generates text, which no worker process does "
@@ -290,14 +248,13 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
                                               "model updates in place; accepted: thread",
                                               opened.settings.isolation_request.from, listed.name));
   }
-  if (!said.text(flags.batching, &ServingSettings::batching).empty()) refuse_batching(listed.name, flags);
-  const SaidOfTexts texts(said, flags);
-  ServingOptions options = serving_options(said, flags, opened, true);
+  if (serving.batching) refuse_batching(listed.name, serving);
+  ServingOptions options = serving_options(serving, flags, opened, true);
   options.max_batch_size = 1;
   GeneratorOptions generator;
-  generator.max_sequences = texts.max_sequences.value_or(generator.max_sequences);
-  generator.context_length = texts.context_length.value_or(generator.context_length);
-  generator.cache_bytes = texts.cache_bytes.value_or(generator.cache_bytes);
+  generator.max_sequences = value_or(serving.max_sequences, generator.max_sequences);
+  generator.context_length = value_or(serving.context_length, generator.context_length);
+  generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
   generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
@@ -317,11 +274,11 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
 }
 
 // Null where the model is no decoder, or lacks what text needs: it is served without texts.
-std::unique_ptr<ServedModel> load_generator(const ListedModel& listed, OpenModel& opened, const Said& said,
+std::unique_ptr<ServedModel> load_generator(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
                                             const ServingFlags& flags) {
   if (!generation::decoder_signature(opened.info)) return nullptr;
   try {
-    return load_decoder(listed, opened, said, flags);
+    return load_decoder(listed, opened, serving, flags);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model && error.code() != ErrorCode::not_found) throw;
     log::info("{} generates no text: {}", listed.name, error.message());
@@ -372,20 +329,19 @@ std::string digest_of(const LocatedModel& located) {
 
 std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_listed(listed, flags);
-  const Said said(listed, flags, opened);
-  if (auto generator = load_generator(listed, opened, said, flags)) {
+  const ServingRequest serving = serving_request(listed, flags, opened);
+  if (auto generator = load_generator(listed, opened, serving, flags)) {
     generator->set_digest(digest_of(opened.located));
     return generator;
   }
-  SaidOfTexts(said, flags).refuse_for(listed.name, flags);
+  refuse_generation_settings(listed.name, serving);
   std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
-  ServingOptions options = serving_options(said, flags, opened, sentences.has_value());
-  const WorkerRequest request =
-      workers_asked_for(said, flags, sentences ? std::to_string(usable_processors(Machine::this_one())) : "1");
+  ServingOptions options = serving_options(serving, flags, opened, sentences.has_value());
+  const WorkerRequest request = workers_asked_for(serving, sentences ? usable_processors(Machine::this_one()) : 1);
   if (sentences) {
     opened.settings.options.pooled_output = embedding::graph_pooling(*sentences, opened.info.signature);
   }
-  opened.settings.options.expected_sizes = expected_sizes(opened.info.signature, said.sizes(opened));
+  opened.settings.options.expected_sizes = expected_sizes(opened.info.signature, sizes_of(opened, serving));
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     opened.settings.options = with;
@@ -393,15 +349,16 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   });
   const Runtime& session = *loaded.sessions.front();
   require_this_core(session);
-  const std::string batching = said.text(flags.batching, &ServingSettings::batching);
+  std::optional<embedding::Batching> batching;
+  if (serving.batching) batching = serving.batching->value;
   std::shared_ptr<const embedding::SentenceEncoder> encoder;
   if (sentences) {
-    encoder = encoder_of(listed.name, *std::move(sentences), session, embedding::batching_from(batching));
+    encoder = encoder_of(listed.name, *std::move(sentences), session, batching);
   }
   if (encoder) {
-    bound_batches_of_texts(said, flags, *encoder, session, options);
-  } else if (!batching.empty()) {
-    refuse_batching(listed.name, flags);
+    bound_batches_of_texts(serving, *encoder, session, options);
+  } else if (batching) {
+    refuse_batching(listed.name, serving);
   }
   // runtime.batch_size limits every run.
   if (opened.settings.batch_limit != 0) {

@@ -78,15 +78,6 @@ std::string settings_of(const ListedModel& listed) {
 
 }  // namespace
 
-std::chrono::milliseconds duration_of(const std::string& text, const char* flag) {
-  if (text == "0" || text == "0s" || text == "0ms") return std::chrono::milliseconds(0);
-  const auto duration = duration_from(text);
-  if (!duration) {
-    throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: 0, or a time like 5s or 500ms", flag, text));
-  }
-  return *duration;
-}
-
 ModelSource ServedModels::source_of(ListedModel listed, const LocatedModel& located) {
   if (listed.name.empty()) listed.name = located.name;
   if (listed.version.empty()) listed.version = located.version;
@@ -223,8 +214,8 @@ ListenAddress listen_address(const ServingFlags& flags, const ModelRepository& r
 
 std::string check_worker_flags(const ServingFlags& flags, const ModelRepository& repository) {
   std::vector<std::string> given;
-  if (!flags.stop_grace.empty()) given.emplace_back("--stop-grace");
-  if (!flags.max_restart_delay.empty()) given.emplace_back("--max-restart-delay");
+  if (flags.serving.stop_grace) given.emplace_back("--stop-grace");
+  if (flags.serving.max_restart_delay) given.emplace_back("--max-restart-delay");
   if (given.empty()) return {};
   std::vector<std::string> here;
   bool has_workers = false;

@@ -203,33 +203,6 @@ Workers workers_of_cores(unsigned count, bool threads_are_set, const LoadOptions
 
 }  // namespace
 
-WorkerRequest worker_request_from(const std::string& text, const std::string& said_by) {
-  WorkerRequest request;
-  if (text == "auto") {
-    request.kind = WorkerRequest::Kind::automatic;
-    return request;
-  }
-  if (text == "devices") {
-    request.kind = WorkerRequest::Kind::devices;
-    request.count = 0;
-    return request;
-  }
-  std::string_view number = text;
-  for (const auto& [prefix, kind] : {std::pair(std::string_view("devices:"), WorkerRequest::Kind::devices),
-                                     std::pair(std::string_view("cores:"), WorkerRequest::Kind::cores)}) {
-    if (!number.starts_with(prefix)) continue;
-    request.kind = kind;
-    number.remove_prefix(prefix.size());
-    break;
-  }
-  const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), request.count);
-  if (failure != std::errc() || end != number.data() + number.size() || request.count == 0 || request.count > 1024) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} is '{}'; accepted: 1 to 1024, auto, devices, devices:N, cores:N", said_by, text));
-  }
-  return request;
-}
-
 std::vector<std::shared_ptr<const Runtime>> Workers::devices() const {
   std::vector<std::shared_ptr<const Runtime>> first;
   for (const auto& session : sessions) {

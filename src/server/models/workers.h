@@ -12,25 +12,9 @@
 #include "gpux/runtime.h"
 #include "provider/device_memory.h"
 #include "runtime/scheduling/scheduler.h"
+#include "settings/worker_request.h"
 
 namespace gpux::server {
-
-/// How many runs of a model may go on side by side.
-struct WorkerRequest {
-  enum class Kind : std::uint8_t {
-    count,      ///< so many; one uses all threads, several use one each
-    automatic,  ///< one with all threads, or one a processor: whichever gets more done, measured
-    devices,    ///< one session on each device of the provider that has room, or `count` sessions on them
-    cores,      ///< `count` sessions that share the processors: share_processors()
-  };
-  Kind kind = Kind::count;
-  unsigned count = 1;                      ///< of `devices`: 0: one on each
-  unsigned most = 0;                       ///< for automatic and devices; 0: no limit
-  std::optional<unsigned> in_flight = {};  ///< runs of a session on their way at the same time; empty: gpux decides
-};
-
-/// Reads "4", "auto", "devices", "devices:6", "cores:2". Error usage that names `said_by`.
-WorkerRequest worker_request_from(const std::string& text, const std::string& said_by);
 
 /// A model's sessions and how they are shared out. Unless WorkerRequest::Kind::cores was asked for, no thread is bound
 /// to a processor: the kernel alone knows what other processes, and other replicas, run there.

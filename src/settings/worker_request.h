@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "settings/setting.h"
+
+namespace gpux {
+
+/// How many runs of a model may go on side by side.
+struct WorkerRequest {
+  enum class Kind : std::uint8_t {
+    count,      ///< so many; one uses all threads, several use one each
+    automatic,  ///< one with all threads, or one a processor: whichever gets more done, measured
+    devices,    ///< one session on each device of the provider that has room, or `count` sessions on them
+    cores,      ///< `count` sessions that share the processors: share_processors()
+  };
+  Kind kind = Kind::count;
+  unsigned count = 1;                      ///< of `devices`: 0: one on each
+  unsigned most = 0;                       ///< for automatic and devices; 0: no limit
+  std::optional<unsigned> in_flight = {};  ///< runs of a session on their way at the same time; empty: gpux decides
+};
+
+/// Reads "4", "auto", "devices", "devices:6", "cores:2". Errors of refuse().
+WorkerRequest read_workers(const std::string& text, const Source& source);
+
+/// The same texts, without `most` and `in_flight`.
+std::string to_string(const WorkerRequest& request);
+
+}  // namespace gpux
