@@ -48,6 +48,11 @@ std::string Sha256::hex() {
   return text;
 }
 
+bool is_sha256(std::string_view text) noexcept {
+  constexpr std::size_t digits = 64;
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 std::string sha256_of(std::string_view bytes) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(bytes)));

@@ -27,6 +27,9 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+/// Whether the text is as sha256_of() gives it: 64 lower-case hexadecimal digits.
+bool is_sha256(std::string_view text) noexcept;
+
 std::string sha256_of(std::string_view bytes);
 /// Empty where it was stopped before the end. Errors as MappedFile.
 std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop = {});

@@ -195,11 +195,11 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime:
 }
 
 // `run` prints the outputs of one ONNX file, and images are those of the other.
-void refuse_images_without_labels(const RunFlags& flags) {
+void refuse_images_without_labels(const RunFlags& flags, const LocatedModel& located) {
   std::vector<std::string> words = flags.inputs.words;
   words.insert(words.end(), flags.inputs.inputs.begin(), flags.inputs.inputs.end());
   const auto image = std::ranges::find_if(words, embedding::is_image_argument);
-  if (image == words.end() || !has_image_tower(flags.model)) return;
+  if (image == words.end() || !has_image_tower(located)) return;
   throw Error(ErrorCode::usage,
               fmt::format("run: '{0}' has one tower for texts and one for images, whose vectors 'gpux embed {0} {1}' "
                           "prints; --labels cat,dog gives the image scores of labels",
@@ -219,18 +219,19 @@ void run_model(RunFlags& flags, Context& context) {
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
   const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   flags.model = pull_argument(flags.model, flags.pull, context);
-  if (flags.labels.given() && has_image_tower(flags.model)) {
+  LocatedModel located = locate_model(flags.model, flags.config);
+  if (flags.labels.given() && has_image_tower(located)) {
     if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty() || !flags.config.empty() ||
         !flags.report.empty() || !flags.inputs.inputs.empty() || !flags.inputs.file.empty()) {
       throw Error(ErrorCode::usage,
                   "--labels prints the labels of images with their scores: accepted without --benchmark, --output, "
                   "--output-name, --config, --report, --input and --file");
     }
-    run_zero_shot_images(flags.model, flags.inputs.words, flags.labels, flags.load, context);
+    run_zero_shot_images(flags.model, located, flags.inputs.words, flags.labels, flags.load, context);
     return;
   }
-  refuse_images_without_labels(flags);
-  OpenModel model = open_model(flags.model, flags.config, flags.load);
+  refuse_images_without_labels(flags, located);
+  OpenModel model = open_model(std::move(located), flags.load);
   if (flags.benchmark) note_isolation_obstacle(model.settings, "it is measured");
   model.open_inputs();
   std::optional<pipeline::ZeroShotOptions> zero_shot;

@@ -57,18 +57,17 @@ std::vector<std::string> images_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-bool has_image_tower(const std::string& model) {
-  const LocatedModel located = locate(model, open_store());
+bool has_image_tower(const LocatedModel& located) {
   return located.project && !located.project->image_tower.empty();
 }
 
-void run_zero_shot_images(const std::string& model, const std::vector<std::string>& words, const LabelFlags& flags,
-                          const LoadRequest& load, const Context& context) {
-  const LocatedModel located = locate(model, open_store());
+void run_zero_shot_images(const std::string& model, const LocatedModel& located, const std::vector<std::string>& words,
+                          const LabelFlags& flags, const LoadRequest& load, const Context& context) {
   const ZeroShotSettings settings = settings_of(located, flags);
   const std::vector<std::string> images = images_of(words);
   EncoderFlags encoder;
   encoder.model = model;
+  encoder.located = located;
   encoder.load = load;
   const auto tell = [&](std::string_view line) { say(context, line); };
   std::vector<std::vector<float>> labels;

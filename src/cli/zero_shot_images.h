@@ -9,12 +9,13 @@
 
 namespace gpux::cli {
 
-/// Whether the model has a text tower and an image tower. Errors as of locate().
-bool has_image_tower(const std::string& model);
+/// Whether the model has a text tower and an image tower.
+bool has_image_tower(const LocatedModel& located);
 
 /// Prints {"image", "labels", "scores"} of each image, best label first; a list where there are several. Errors usage,
 /// invalid_config (gpux.yml does not say how scores are made), as of open_encoder() and open_image_encoder().
-void run_zero_shot_images(const std::string& model, const std::vector<std::string>& words, const LabelFlags& flags,
-                          const LoadRequest& load, const Context& context);
+/// `located`: what `model` means.
+void run_zero_shot_images(const std::string& model, const LocatedModel& located, const std::vector<std::string>& words,
+                          const LabelFlags& flags, const LoadRequest& load, const Context& context);
 
 }  // namespace gpux::cli

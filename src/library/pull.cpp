@@ -26,23 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_address(std::string_view text) {
-  return text.starts_with("https://") || text.starts_with("http://");
-}
-
-// What looks like the name of a file is none: who mistypes one does not mean another machine.
-bool is_registry_reference(std::string_view text) {
-  if (text.ends_with(".onnx") || text.ends_with(".yml") || text.ends_with(".yaml") || text.ends_with('/')) return false;
-  // NAME=REFERENCE of gpux serve.
-  if (text.find('=') != std::string_view::npos) return false;
-  return oci::names_registry(text) && !registry::is_hub_reference(text) && !is_address(text);
-}
-
-bool is_path(const std::string& text) {
-  std::error_code error;
-  return text.find('\0') == std::string::npos && fs::exists(text, error);
-}
-
 void refuse_for(const char* source, const std::initializer_list<std::pair<const char*, bool>>& given) {
   for (const auto& [flag, is_given] : given) {
     if (is_given) throw Error(ErrorCode::usage, fmt::format("{} is not for {}", flag, source));
@@ -146,66 +129,6 @@ void require_space(const fs::path& folder, std::uint64_t bytes, const std::strin
 
 namespace {
 
-template <typename Answers>
-std::optional<StoredModel> find_if(const Store& store, const Reference& name, const Answers& answers) {
-  std::optional<StoredModel> found = store.find(name);
-  return found && answers(*found) ? std::move(found) : std::nullopt;
-}
-
-// Empty where it cannot be told: earlier versions recorded no revision, and gave one name to several.
-std::optional<std::string> requested_revision(const StoredModel& model) {
-  const std::string &recorded = model.package.origin.requested_revision, &tag = model.reference.tag;
-  if (!recorded.empty()) return recorded;
-  if (tag == "latest") return "";
-  constexpr std::size_t limit_tag = 128;
-  const bool is_ambiguous = tag.find('-') != std::string::npos || tag.starts_with('_') || tag.size() == limit_tag;
-  return is_ambiguous ? std::nullopt : std::optional(tag);
-}
-
-// Whether the package has the name of the address that it came from.
-bool is_of_address(const StoredModel& model) {
-  const std::string& source = model.package.origin.source;
-  if (model.pulled_from != source || !is_address(source) || registry::is_hub_reference(source)) return false;
-  try {
-    return stored_name_of(parse_address(source)) == model.reference;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-}  // namespace
-
-std::optional<StoredModel> find_pulled(const Store& store, const registry::HubReference& reference) {
-  return find_if(store, registry::stored_name_of(reference), [&](const StoredModel& model) {
-    const PackageOrigin& origin = model.package.origin;
-    if (lower(origin.source) != lower(origin_of(reference))) return false;
-    if (!reference.file.empty() && origin.file != reference.file) return false;
-    if (!reference.quantization.empty()) return origin.file.ends_with(".gguf");
-    return reference.is_stored_name || requested_revision(model) == reference.revision;
-  });
-}
-
-std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference) {
-  return find_if(store, stored_name_of(reference), [&](const StoredModel& model) {
-    const PackageManifest& package = model.package;
-    if (package.origin.source != origin_of(reference)) return false;
-    const StoredFile* const file = package.find(package.model_file);
-    return reference.sha256.empty() || (file != nullptr && file->blob.digest == reference.sha256);
-  });
-}
-
-std::optional<StoredModel> find_pulled(const Store& store, const oci::RemoteReference& reference) {
-  return find_if(store, reference.stored_name(), [&](const StoredModel& model) {
-    return (reference.digest.empty() || reference.digest == model.digest) && !is_of_address(model);
-  });
-}
-
-bool is_full_reference(const std::string& model) {
-  return (registry::is_hub_reference(model) || is_address(model) || is_registry_reference(model)) && !is_path(model);
-}
-
-namespace {
-
 // In the form in which the store records them.
 std::vector<std::string> keys_of(const fs::path& file) {
   if (file.empty()) return {};
@@ -213,14 +136,22 @@ std::vector<std::string> keys_of(const fs::path& file) {
   return public_keys_in(read_file(file, std::uint64_t{1} << 16));
 }
 
-PulledModel pull_package(const std::string& text, const PullOptions& options, const PullListener& listener,
-                         const std::stop_token& stop) {
+/// A call of pull().
+struct PullCall {
+  const std::string& text;
+  const PullOptions& options;
+  const PullListener& listener;
+  const std::stop_token& stop;
+};
+
+PulledModel pull_from(const oci::RemoteReference& reference, const PullCall& call) {
+  const auto& [text, options, listener, stop] = call;
   refuse_for("packages of registries",
              {{"--file", !options.file.empty()},
               {"--precision", !options.precision.empty()},
               {"--reranker", !options.reranker.empty()},
               {"--sha256 (REGISTRY/REPOSITORY@sha256:DIGEST names a package)", !options.sha256.empty()}});
-  RegistryPull request{.reference = oci::parse_remote_reference(text),
+  RegistryPull request{.reference = reference,
                        .names = {},
                        .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
                        .connections = options.connections,
@@ -258,11 +189,12 @@ PulledModel pull_package(const std::string& text, const PullOptions& options, co
           .reused_bytes = pulled.reused_bytes};
 }
 
-/// Whether the package of the reference is in the store: under its name, with its digest if it has one, and `trusted`
-/// as the user's policy asks for.
-bool is_stored(const Store& store, const oci::RemoteReference& reference, bool trusted) {
-  const std::optional<StoredModel> found = find_pulled(store, reference);
-  return found && (!trusted || is_trusted(read_trust_policy(store.root()), *found));
+/// Whether the package of the reference is in the store: under its name, with its digest if it has one, and one of a
+/// registry `trusted` as the user's policy asks for.
+bool is_stored(const Store& store, const RemoteModel& model, bool trusted) {
+  const auto found = std::visit([&](const auto& reference) { return find_pulled(store, reference); }, model);
+  if (!found || !trusted || !std::holds_alternative<oci::RemoteReference>(model)) return found.has_value();
+  return is_trusted(read_trust_policy(store.root()), *found);
 }
 
 // A name that `gpux images` prints may have a digest where the revision has other characters.
@@ -278,6 +210,44 @@ registry::HubReference as_stored(const Store& store, const registry::HubReferenc
   return named;
 }
 
+/// The client of a hub or an address, and what else their pulls work with.
+class DownloadingPull {
+ public:
+  explicit DownloadingPull(const PullCall& call)
+      : call_(call), store_(store_of(call.options)), client_(client_options(call.options, call.listener, call.stop)) {
+    refuse_for("models of hubs and addresses; packages of registries have signatures",
+               {{"--verify-key", !call.options.verify_key.empty()}});
+  }
+
+  [[nodiscard]] Store& store() noexcept { return store_; }
+
+  [[nodiscard]] PullContext context() {
+    return {call_.options, call_.listener, store_, client_, registry::read_hub_settings(Machine::this_one())};
+  }
+
+ private:
+  const PullCall& call_;
+  Store store_;
+  registry::Client client_;
+};
+
+PulledModel pull_from(const AddressReference& reference, const PullCall& call) {
+  DownloadingPull pull(call);
+  const Reference name = name_for(call.options, stored_name_of(reference));
+  refuse_offline(call.text);
+  return pull_from_address(reference, name, pull.context());
+}
+
+PulledModel pull_from(const registry::HubReference& reference, const PullCall& call) {
+  DownloadingPull pull(call);
+  const registry::HubReference hub = as_stored(pull.store(), reference);
+  if (!call.options.sha256.empty()) {
+    throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
+  }
+  const Reference name = name_for(call.options, registry::stored_name_of(hub));
+  return pull_from_hub(hub, name, pull.context());
+}
+
 }  // namespace
 
 PulledModel pull(const std::string& reference, const PullOptions& options, const PullListener& given,
@@ -286,62 +256,31 @@ PulledModel pull(const std::string& reference, const PullOptions& options, const
     throw Error(ErrorCode::usage, fmt::format("{} connections: 1 to 64 are accepted", options.connections));
   }
   const PullListener listener = one_at_a_time(given);
-  if (is_registry_reference(reference)) return pull_package(reference, options, listener, stop);
-  refuse_for("models of hubs and addresses; packages of registries have signatures",
-             {{"--verify-key", !options.verify_key.empty()}});
-  Store store = store_of(options);
-  registry::Client client(client_options(options, listener, stop));
-  const auto context = [&] {
-    return PullContext{options, listener, store, client, registry::read_hub_settings(Machine::this_one())};
-  };
-  if (is_address(reference) && !registry::is_hub_reference(reference)) {
-    const AddressReference address = parse_address(reference);
-    const Reference name = name_for(options, stored_name_of(address));
-    refuse_offline(reference);
-    return pull_from_address(address, name, context());
-  }
-  const registry::HubReference hub = as_stored(store, registry::parse_hub_reference(reference, true));
-  if (!options.sha256.empty()) {
-    throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
-  }
-  const Reference name = name_for(options, registry::stored_name_of(hub));
-  return pull_from_hub(hub, name, context());
+  const PullCall call{reference, options, listener, stop};
+  return std::visit([&](const auto& model) { return pull_from(model, call); }, model_to_pull(reference));
 }
 
 std::string pull_for_use(const std::string& model, PullWhen when, const PullOptions& options,
                          const PullListener& listener, const std::stop_token& stop) {
-  if (!is_full_reference(model)) return model;
+  const std::optional<RemoteModel> remote = remote_model(model);
+  if (!remote) return model;
   const std::string variable = registry::offline_variable(Machine::this_one());
   if (when == PullWhen::always && !variable.empty()) {
     throw Error(ErrorCode::usage, fmt::format("--pull always: {} forbids downloads", variable));
   }
-  Reference name;
-  bool is_here = false;
-  if (is_registry_reference(model)) {
-    const oci::RemoteReference remote = oci::parse_remote_reference(model);
-    name = remote.stored_name();
-    // One that is not trusted is pulled again, which looks for a signature; what may not be pulled is refused as it
-    // opens.
-    is_here = is_stored(store_of(options), remote, when != PullWhen::never);
-  } else if (registry::is_hub_reference(model)) {
-    const registry::HubReference hub = registry::parse_hub_reference(model);
-    name = registry::stored_name_of(hub);
-    is_here = find_pulled(store_of(options), hub).has_value();
-  } else {
-    const AddressReference address = parse_address(model);
-    name = stored_name_of(address);
-    is_here = find_pulled(store_of(options), address).has_value();
-  }
-  if (when != PullWhen::always && is_here) return name.text();
+  const std::string name = stored_name_of(*remote).text();
+  // One that is not trusted is pulled again, which looks for a signature; what may not be pulled is refused as it
+  // opens.
+  if (when != PullWhen::always && is_stored(store_of(options), *remote, when != PullWhen::never)) return name;
   // Offline, a model of the hub may be in the cache of huggingface_hub.
-  const bool may_be_cached = registry::is_hub_reference(model) && when != PullWhen::never;
+  const bool may_be_cached = std::holds_alternative<registry::HubReference>(*remote) && when != PullWhen::never;
   if (when == PullWhen::never || (!variable.empty() && !may_be_cached)) {
     throw Error(ErrorCode::not_found,
                 fmt::format("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",
                             in_quotes(model), variable.empty() ? "--pull never" : variable, model));
   }
   (void)pull(model, options, listener, stop);
-  return name.text();
+  return name;
 }
 
 }  // namespace gpux

@@ -23,16 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_sha256(std::string_view text) {
-  constexpr std::size_t digits = 64;
-  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-std::string base_of(const std::string& url) {
-  const std::string path = registry::parse_url(url).path();
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string sha256_for(const AddressReference& reference, const PullOptions& options) {
   const std::string given = lower(options.sha256);
   if (!given.empty() && !is_sha256(given)) {
@@ -63,44 +53,6 @@ void refuse_external_data(const fs::path& file, const std::string& shown) {
 
 }  // namespace
 
-AddressReference parse_address(const std::string& text) {
-  AddressReference reference{.url = registry::parse_url(text).text(), .sha256 = {}};
-  constexpr std::string_view key = "#sha256=";
-  if (const std::size_t hash = text.find('#'); hash != std::string::npos) {
-    if (!text.substr(hash).starts_with(key) || !is_sha256(lower(text.substr(hash + key.size())))) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("{}: what follows '#' must be sha256= and 64 hexadecimal digits", in_quotes(text)));
-    }
-    reference.sha256 = lower(text.substr(hash + key.size()));
-  }
-  if (!lower(base_of(reference.url)).ends_with(".onnx")) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} is no address of an ONNX file: https://HOST/PATH.onnx is accepted", in_quotes(text)));
-  }
-  return reference;
-}
-
-Reference stored_name_of(const AddressReference& reference) {
-  const registry::Url url = registry::parse_url(reference.url);
-  std::string name = registry::as_name_part(url.host);
-  if (url.authority() != url.host) name += fmt::format(":{}", url.port);
-  std::string path = url.path();
-  path.resize(path.size() - std::string_view(".onnx").size());
-  for (const std::string& part : split(path, '/')) {
-    if (const std::string word = registry::as_name_part(part); !word.empty()) name += "/" + word;
-  }
-  // What cannot be told from the path is told by a digest.
-  constexpr std::size_t limit_name = 200, shown_digits = 12;
-  if (name.size() > limit_name || url.target != url.path() || name.find('/') == std::string::npos) {
-    name = fmt::format("{}/{}", name.substr(0, name.find('/')), sha256_of(reference.url).substr(0, shown_digits));
-  }
-  return {.name = name, .tag = "latest"};
-}
-
-std::string origin_of(const AddressReference& reference) {
-  return without_query(registry::parse_url(reference.url).text());
-}
-
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
   if (!context.options.file.empty() || !context.options.precision.empty() || !context.options.reranker.empty()) {
     throw Error(ErrorCode::usage,
@@ -119,7 +71,7 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const bool is_told = !sha256.empty() || origin == reference.url || name == stored_name_of(reference);
   if (const auto stored = context.store.find(name); stored && is_told && stored->package.origin.source == origin &&
                                                     !version.empty() && stored->package.origin.revision == version) {
-    return {.package = package_of(*stored), .revision = version, .file = base_of(reference.url), .was_current = true};
+    return {.package = package_of(*stored), .revision = version, .file = file_name_of(reference), .was_current = true};
   }
 
   const DownloadFolder downloads(context.store.root());
@@ -152,12 +104,12 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   const registry::DownloadResult result =
       download_in_place(context, downloads.path(), std::span(&item, 1), std::span(&located.onnx_file, 1));
   refuse_external_data(located.onnx_file, origin);
-  const std::string stem = registry::as_name_part(fs::path(base_of(reference.url)).stem().string());
+  const std::string stem = registry::as_name_part(fs::path(file_name_of(reference)).stem().string());
   located.name = stem.empty() ? "model" : stem;
   located.version = "1.0.0";
   located.pulled_from = origin;
   PackageContent content = package_content(located, std::nullopt);
-  content.origin = {.source = origin, .revision = version, .file = base_of(reference.url)};
+  content.origin = {.source = origin, .revision = version, .file = file_name_of(reference)};
   say_where_checked(context);
   const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
   const StoredModel stored = context.store.add(content, std::span(&name, 1));
@@ -168,7 +120,7 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   }
   return {.package = package_of(stored),
           .revision = version,
-          .file = base_of(reference.url),
+          .file = file_name_of(reference),
           .summary = "ONNX",
           .received_bytes = result.received_bytes,
           .reused_bytes = result.resumed_bytes};

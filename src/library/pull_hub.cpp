@@ -252,14 +252,6 @@ std::string revision_text(const std::string& commit) {
   return commit.substr(0, shown_digits);
 }
 
-}  // namespace
-
-std::string origin_of(const registry::HubReference& reference) {
-  return "https://huggingface.co/" + reference.repository;
-}
-
-namespace {
-
 HubModelInfo info_of(const registry::HubReference& reference, registry::Hub& hub, const PullContext& context) {
   const std::string& variable = context.hub.offline_variable;
   if (variable.empty()) return hub.info(reference.repository, reference.revision);

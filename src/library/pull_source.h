@@ -8,6 +8,7 @@
 
 #include "gpux/pull.h"
 #include "library/folder_import.h"
+#include "library/model_reference.h"
 #include "registry/download/downloader.h"
 #include "registry/http/client.h"
 #include "registry/hub/hub_reference.h"
@@ -48,29 +49,8 @@ bool link_in_place(const std::filesystem::path& file, const std::filesystem::pat
 /// Error storage unless the file system of the folder has so much space left.
 void require_space(const std::filesystem::path& folder, std::uint64_t bytes, const std::string& what);
 
-/// A model at an address: the ONNX file alone.
-struct AddressReference {
-  std::string url;     ///< without a fragment
-  std::string sha256;  ///< from "#sha256=…"; may be empty
-};
-
-/// Error usage for what is no address of an ONNX file.
-AddressReference parse_address(const std::string& text);
-Reference stored_name_of(const AddressReference& reference);
-
-/// The repository's address, as the origin of a package.
-std::string origin_of(const registry::HubReference& reference);
-/// The address as the origin of a package, which others may read: without its query, which may hold a signature.
-std::string origin_of(const AddressReference& reference);
-
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context);
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context);
-
-/// The package that a pull of this reference has stored. Empty where there is none of its name, or that one answers for
-/// another repository, revision, file, address or digest, also where a registry's package has an address's name.
-std::optional<StoredModel> find_pulled(const Store& store, const registry::HubReference& reference);
-std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference);
-std::optional<StoredModel> find_pulled(const Store& store, const oci::RemoteReference& reference);
 
 /// A stored package as the public headers show it.
 StoredPackage package_of(const StoredModel& model);

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "registry/hub/hub_reference.h"
+#include "registry/oci/remote_reference.h"
+#include "store/store.h"
+
+namespace gpux {
+
+/// A model at an address: the ONNX file alone.
+struct AddressReference {
+  std::string url;     ///< without a fragment
+  std::string sha256;  ///< from "#sha256=…"; may be empty
+};
+
+/// Error usage for what is no address of an ONNX file.
+AddressReference parse_address(const std::string& text);
+Reference stored_name_of(const AddressReference& reference);
+/// "model.onnx"
+std::string file_name_of(const AddressReference& reference);
+
+inline Reference stored_name_of(const oci::RemoteReference& reference) {
+  return reference.stored_name();
+}
+
+/// Where a text says that a model is.
+enum class ModelPlace : std::uint8_t {
+  here,      ///< a path, or a name in the store: locate() tells them apart
+  hub,       ///< hf.co/ORG/NAME
+  registry,  ///< HOST/REPOSITORY
+  address,   ///< https://HOST/model.onnx
+};
+
+/// Pure: whether there is a file of that name is not looked at.
+ModelPlace place_of_model(std::string_view text) noexcept;
+
+/// A model that can be pulled.
+using RemoteModel = std::variant<registry::HubReference, oci::RemoteReference, AddressReference>;
+
+/// Empty: the text means a model that is here, or a file of that name exists. Error usage for what begins as one of the
+/// others and is none.
+std::optional<RemoteModel> remote_model(const std::string& text);
+
+/// The same for `gpux pull`, which takes no files, and ORG/NAME for a model of the hub.
+RemoteModel model_to_pull(const std::string& text);
+
+/// The name that it has in the store after a pull.
+Reference stored_name_of(const RemoteModel& model);
+
+/// The package that a pull of this reference has stored. Empty where there is none of its name, or that one answers for
+/// another repository, revision, file, address or digest, also where a registry's package has an address's name.
+std::optional<StoredModel> find_pulled(const Store& store, const registry::HubReference& reference);
+std::optional<StoredModel> find_pulled(const Store& store, const AddressReference& reference);
+std::optional<StoredModel> find_pulled(const Store& store, const oci::RemoteReference& reference);
+
+/// The repository's address, as the origin of a package.
+std::string origin_of(const registry::HubReference& reference);
+/// The address as the origin of a package, which others may read: without its query, which may hold a signature.
+std::string origin_of(const AddressReference& reference);
+
+}  // namespace gpux
