@@ -9,7 +9,7 @@
 #include "side_by_side.h"
 #include "small_encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Texts of any of the lengths there are, each as its tokens.
@@ -68,4 +68,4 @@ INSTANTIATE_TEST_SUITE_P(Encoder, BatchesIn,
                          testing::Values(Precision::fp32, Precision::bf16, Precision::int8, Precision::int8_bf16));
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -16,7 +16,7 @@
 #include "kernels/linear.h"
 #include "runnable_kernels.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 class Random {
@@ -403,4 +403,4 @@ TEST(Kernels, AreChosenOnceAndByName) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

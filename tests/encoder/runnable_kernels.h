@@ -6,7 +6,7 @@
 
 #include "kernels/kernels.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu {
 
 #if defined(__x86_64__)
 /// AVX-VNNI's table in the coding of AVX-512; its own can_run() asks for AVX-VNNI.
@@ -34,4 +34,4 @@ inline std::vector<const Kernels*> runnable() {
   return found;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu

@@ -8,7 +8,7 @@
 
 #include "side_by_side.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
@@ -54,4 +54,4 @@ TEST(Team, EndsWithItsLead) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder
