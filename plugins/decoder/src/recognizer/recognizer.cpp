@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "recognizer/decoder_check.h"
 #include "recognizer/graph_index.h"
 #include "recognizer/matrices.h"
 #include "recognizer/recognized_decoder.h"
@@ -39,8 +40,8 @@ class Recognizer {
     std::ranges::reverse(found_.layers);
     read_tokens(stream.name);
     if (found_.layers.empty()) throw index_.not_understood(stream.name);
-    check_sizes();
-    check_values();
+    require_fitting_sizes(found_);
+    require_values_inside(found_, index_);
     found_.nodes = index_.understood();
     found_.owned = index_.owned();
     return std::move(found_);
@@ -564,80 +565,6 @@ class Recognizer {
     found_.tokens = lookup->table;
     found_.token_scale = lookup->scale;
     found_.hidden_size = lookup->table.inner;
-  }
-
-  void check_sizes() {
-    const std::size_t hidden = found_.hidden_size, heads = found_.heads * found_.head_size;
-    const std::size_t kv_heads = found_.kv_heads * found_.head_size;
-    const auto require = [](bool fits, const char* what) {
-      if (!fits) throw NotRecognized(std::string("the sizes of its ") + what + " do not fit each other");
-    };
-    const auto fits = [](const RecognizedMatrix& matrix, std::size_t inner, std::size_t columns) {
-      return matrix.inner == inner && matrix.columns == columns;
-    };
-    const auto norm_fits = [](const std::optional<RecognizedNorm>& norm, std::size_t size) {
-      return !norm || norm->size() == size;
-    };
-    require(found_.language_head.inner == hidden, "language head");
-    require(found_.tokens.columns == found_.language_head.columns, "vocabulary");
-    require(norm_fits(found_.final_norm, hidden), "final norm");
-    require(found_.positions == nullptr || found_.positions->shape[1] == static_cast<std::int64_t>(hidden),
-            "positions");
-    for (const RecognizedLayer& layer : found_.layers) {
-      require(layer.query.inner == hidden, "queries");
-      for (const std::optional<RecognizedMatrix>* matrix : {&layer.key, &layer.value}) {
-        if (*matrix) require(fits(**matrix, hidden, kv_heads), "keys");
-      }
-      require(fits(layer.attention_output, heads, hidden), "attention output");
-      require(layer.up.inner == hidden && fits(layer.down, layer.up.columns, hidden), "feed-forward layers");
-      if (layer.gate) require(fits(*layer.gate, hidden, layer.up.columns), "feed-forward layers");
-      for (const auto* const norm : {&layer.attention_input_norm, &layer.attention_branch_norm,
-                                     &layer.feed_forward_input_norm, &layer.feed_forward_branch_norm}) {
-        require(norm_fits(*norm, hidden), "norms");
-      }
-      require(norm_fits(layer.query_norm, found_.head_size) || norm_fits(layer.query_norm, heads), "norms");
-      require(norm_fits(layer.key_norm, found_.head_size) || norm_fits(layer.key_norm, kv_heads), "norms");
-      check_formats(layer);
-    }
-  }
-
-  // Products that read the same rows read them in one format.
-  static void check_formats(const RecognizedLayer& layer) {
-    const auto block_size = [](const RecognizedMatrix& matrix) {
-      return matrix.weights != nullptr ? 0 : matrix.block_size;
-    };
-    const auto require = [&](const RecognizedMatrix& a, const std::optional<RecognizedMatrix>& b, const char* what) {
-      if (b && block_size(a) != block_size(*b)) {
-        throw NotRecognized(std::string("its ") + what + " have weights of different blocks");
-      }
-    };
-    require(layer.query, layer.key, "queries and keys");
-    require(layer.query, layer.value, "queries and values");
-    require(layer.up, layer.gate, "gates");
-  }
-
-  // What others read of the nodes inside would have to be an output.
-  void check_values() {
-    std::set<std::string> outputs{found_.logits};
-    for (const RecognizedLayer& layer : found_.layers) {
-      outputs.insert({layer.cache.present_key, layer.cache.present_value});
-    }
-    std::set<std::string> inside;
-    for (const Node& node : index_.graph().nodes) {
-      if (!index_.is_understood(node)) continue;
-      for (const std::string& output : node.outputs) {
-        if (!output.empty() && !outputs.contains(output)) inside.insert(output);
-      }
-    }
-    for (const std::string& output : index_.graph().outputs) {
-      if (inside.contains(output)) throw NotRecognized("'" + output + "' is an output of the model");
-    }
-    for (const Node& node : index_.graph().nodes) {
-      if (index_.is_understood(node)) continue;
-      for (const std::string& input : node.inputs) {
-        if (inside.contains(input)) throw index_.not_understood(node.outputs.front());
-      }
-    }
   }
 
   GraphIndex index_;
