@@ -13,10 +13,10 @@
 
 #include <gtest/gtest.h>
 
+#include "cpu/runnable_kernels.h"
 #include "kernels/linear.h"
-#include "runnable_kernels.h"
 
-namespace gpux_cpu::encoder {
+namespace gpux_cpu {
 namespace {
 
 class Random {
@@ -403,4 +403,4 @@ TEST(Kernels, AreChosenOnceAndByName) {
 }
 
 }  // namespace
-}  // namespace gpux_cpu::encoder
+}  // namespace gpux_cpu

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace gpux_cpu::encoder {
+namespace gpux_cpu {
 
 /// A thread for each part but the first.
 inline void side_by_side(std::size_t parts, const std::function<void(std::size_t)>& work) {
@@ -15,4 +15,4 @@ inline void side_by_side(std::size_t parts, const std::function<void(std::size_t
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace gpux_cpu::encoder
+}  // namespace gpux_cpu

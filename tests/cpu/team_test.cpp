@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "side_by_side.h"
+#include "cpu/side_by_side.h"
 
-namespace gpux_cpu::encoder {
+namespace gpux_cpu {
 namespace {
 
 void one_after_the_other(std::size_t parts, const std::function<void(std::size_t)>& work) {
@@ -54,4 +54,4 @@ TEST(Team, EndsWithItsLead) {
 }
 
 }  // namespace
-}  // namespace gpux_cpu::encoder
+}  // namespace gpux_cpu

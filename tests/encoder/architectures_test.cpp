@@ -15,9 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cpu/runnable_kernels.h"
+#include "cpu/side_by_side.h"
 #include "encoder/packed_encoder.h"
-#include "runnable_kernels.h"
-#include "side_by_side.h"
 
 namespace gpux_cpu::encoder {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runnable_kernels.h"
-#include "side_by_side.h"
+#include "cpu/runnable_kernels.h"
+#include "cpu/side_by_side.h"
 #include "small_encoder.h"
 
 namespace gpux_cpu::encoder {

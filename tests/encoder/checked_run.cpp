@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
+#include "cpu/side_by_side.h"
 #include "encoder/architectures.h"
 #include "encoder/plain_encoder.h"
-#include "encoder/side_by_side.h"
 
 namespace gpux_cpu::encoder {
 namespace {

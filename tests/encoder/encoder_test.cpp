@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runnable_kernels.h"
+#include "cpu/runnable_kernels.h"
 #include "small_encoder.h"
 
 namespace gpux_cpu::encoder {
