@@ -12,7 +12,7 @@ namespace gpux::fuzz {
 
 void read_hostile(std::string_view input) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(input.data());
-  const std::string wrong = gpux_encoder::checked_run(std::span(bytes, input.size()));
+  const std::string wrong = gpux_cpu::encoder::checked_run(std::span(bytes, input.size()));
   require(wrong.empty(), wrong);
 }
 

@@ -22,7 +22,7 @@
 #include "decoder/decoder.h"
 #include "limits.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 struct Shape {
@@ -64,13 +64,13 @@ Projection random_projection(std::string_view kind, std::size_t inner, std::size
   }
   std::vector<float> values(inner * columns);
   for (float& value : values) value = static_cast<float>(static_cast<std::int32_t>(engine()())) * 2e-11F;
-  const gpux_encoder::PlainWeights plain{values.data(), inner, columns, false};
-  const auto precision = kind == "bf16" ? gpux_encoder::Precision::bf16 : gpux_encoder::Precision::fp32;
-  return gpux_encoder::Linear(precision, std::span(&plain, 1), {});
+  const PlainWeights plain{values.data(), inner, columns, false};
+  const auto precision = kind == "bf16" ? Precision::bf16 : Precision::fp32;
+  return Linear(precision, std::span(&plain, 1), {});
 }
 
 Norm random_norm(std::size_t size) {
-  return {std::vector<float>(size, 1.0F), {}, 1e-6F, gpux_encoder::NormKind::rms_norm};
+  return {std::vector<float>(size, 1.0F), {}, 1e-6F, NormKind::rms_norm};
 }
 
 DecoderWeights random_weights(const Shape& shape, const Options& options, std::size_t positions) {
@@ -85,7 +85,7 @@ DecoderWeights random_weights(const Shape& shape, const Options& options, std::s
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     frequencies[i] = std::pow(1e-4F, static_cast<float>(2 * i) / static_cast<float>(shape.head_size));
   }
-  weights.rotary_tables.push_back(gpux_encoder::make_rotary_table(frequencies, positions, false, 1));
+  weights.rotary_tables.push_back(make_rotary_table(frequencies, positions, false, 1));
   for (std::size_t i = 0; i < shape.layers; ++i) {
     const std::size_t queries = shape.heads * shape.head_size, keys = shape.kv_heads * shape.head_size;
     DecoderLayer layer;
@@ -259,10 +259,10 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder
 
 int main(int argc, char** argv) {
-  gpux_decoder::Options options;
+  gpux_cpu::decoder::Options options;
   CLI::App app{"Tokens/s of the decoder's layers, and what share of the machine's limits they come to"};
   app.add_option("--shape", options.shape, "tiny, smollm2-135m, qwen2.5-0.5b or llama3.2-1b");
   app.add_option("--weights", options.weights, "int4-BLOCK, int8-BLOCK, bf16 or fp32");
@@ -275,5 +275,5 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_flag("--half-cache", options.has_half_cache, "keys and values in float16");
   CLI11_PARSE(app, argc, argv);
-  return gpux_decoder::run(options);
+  return gpux_cpu::decoder::run(options);
 }

@@ -12,7 +12,7 @@
 #include "block_kernels/block_kernels.h"
 #include "kernels/large_pages.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 // Several streams are not faster: the processor fetches ahead.
@@ -35,7 +35,7 @@ double seconds_now(std::size_t threads) {
 }
 
 double memory_bandwidth(std::size_t threads, std::size_t bytes) {
-  const auto memory = gpux_encoder::allocate_in_large_pages(bytes);
+  const auto memory = allocate_in_large_pages(bytes);
   std::memset(memory.get(), 1, bytes);
   const auto* const values = reinterpret_cast<const std::uint64_t*>(memory.get());
   const std::size_t each = bytes / threads / sizeof(std::uint64_t);
@@ -78,4 +78,4 @@ double byte_products_a_second() {
   return best;
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

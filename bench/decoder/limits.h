@@ -3,7 +3,7 @@
 #include <cstddef>
 
 /// What the machine can do at best, measured: what a decoder's figures are shares of.
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// Of one thread its processor's time, so that other programs count for less; of several, the time that passes.
 double seconds_now(std::size_t threads);
@@ -15,4 +15,4 @@ double memory_bandwidth(std::size_t threads, std::size_t bytes);
 /// Products/s of one thread, of bytes, in the nearest cache; by its processor's time.
 double byte_products_a_second();
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -23,7 +23,7 @@
 
 #include "encoder/encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Of one thread its processor's time, so that other programs count for less; of several, the time that passes.
@@ -308,10 +308,10 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder
 
 int main(int argc, char** argv) {
-  gpux_encoder::Options options;
+  gpux_cpu::encoder::Options options;
   CLI::App app{"Texts a second of the encoder's layers, and what share of the processor's products they come to"};
   app.add_option("--isa", options.isa,
                  "an instruction set, as GPUX_ENCODER_ISA names them; all but the plain loops otherwise");
@@ -322,5 +322,5 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "threads")->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "the best of so many")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
-  return gpux_encoder::run(options);
+  return gpux_cpu::encoder::run(options);
 }

@@ -14,7 +14,7 @@
 
 #include "runnable_block_kernels.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 class Random {
@@ -382,4 +382,4 @@ TEST(BlockKernels, RoundToHalfAndBack) {
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -13,7 +13,7 @@
 
 #include "small_decoder.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
@@ -254,4 +254,4 @@ TEST(Decoder, StopsWhenAsked) {
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

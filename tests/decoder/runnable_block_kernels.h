@@ -6,7 +6,7 @@
 
 #include "block_kernels/block_kernels.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 #if defined(__x86_64__)
 /// AVX-VNNI's table in the coding of AVX-512; its own can_run() asks for AVX-VNNI.
@@ -35,4 +35,4 @@ inline std::vector<const BlockKernels*> runnable_block_kernels() {
   return found;
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

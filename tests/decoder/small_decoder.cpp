@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 class Random {
@@ -52,12 +52,10 @@ class Maker {
       for (std::size_t i = 0; i < frequencies.size(); ++i) {
         frequencies[i] = std::pow(0.01F, static_cast<float>(i) / static_cast<float>(frequencies.size()));
       }
-      weights.rotary_tables.push_back(
-          gpux_encoder::make_rotary_table(frequencies, sizes_.max_positions, sizes_.interleaved, 1));
+      weights.rotary_tables.push_back(make_rotary_table(frequencies, sizes_.max_positions, sizes_.interleaved, 1));
     }
     if (sizes_.has_position_table) {
-      weights.positions =
-          gpux_encoder::SharedArray<float>(random_.values(sizes_.max_positions * sizes_.hidden_size, 0.5F));
+      weights.positions = SharedArray<float>(random_.values(sizes_.max_positions * sizes_.hidden_size, 0.5F));
     }
     for (std::size_t i = 0; i < sizes_.layers; ++i) weights.layers.push_back(layer(i));
     weights.final_norm = norm(sizes_.hidden_size);
@@ -65,13 +63,13 @@ class Maker {
     if (sizes_.ties_tokens) {
       weights.tokens = weights.language_head;
     } else {
-      weights.tokens = gpux_encoder::SharedArray<float>(random_.values(sizes_.vocabulary * sizes_.hidden_size, 1));
+      weights.tokens = SharedArray<float>(random_.values(sizes_.vocabulary * sizes_.hidden_size, 1));
     }
     return weights;
   }
 
  private:
-  Norm norm(std::size_t size) { return {random_.values(size, 0.2F, 1), {}, 1e-6F, gpux_encoder::NormKind::rms_norm}; }
+  Norm norm(std::size_t size) { return {random_.values(size, 0.2F, 1), {}, 1e-6F, NormKind::rms_norm}; }
 
   std::optional<Norm> norm_if(bool is_there, std::size_t size) {
     return is_there ? std::optional(norm(size)) : std::nullopt;
@@ -97,9 +95,9 @@ class Maker {
       return BlockLinear(std::span(&part, 1), bias);
     }
     const std::vector<float> values = random_.values(inner * columns, spread);
-    const gpux_encoder::PlainWeights plain{values.data(), inner, columns, false};
-    const auto precision = kind == "bf16" ? gpux_encoder::Precision::bf16 : gpux_encoder::Precision::fp32;
-    return gpux_encoder::Linear(precision, std::span(&plain, 1), bias);
+    const PlainWeights plain{values.data(), inner, columns, false};
+    const auto precision = kind == "bf16" ? Precision::bf16 : Precision::fp32;
+    return Linear(precision, std::span(&plain, 1), bias);
   }
 
   DecoderLayer layer(std::size_t index) {
@@ -158,7 +156,7 @@ Row product(const Projection& projection, const Row& x) {
 
 // Rows of zeros give the bias.
 Row bias_of(const Projection& projection) {
-  const KernelTables tables{block_kernels(), gpux_encoder::kernels()};
+  const KernelTables tables{block_kernels(), kernels()};
   FormattedRows rows;
   rows.resize(projection.format(), 1);
   const std::vector<float> zeros(projection.format().inner);
@@ -230,7 +228,7 @@ class PlainDecoder {
 
   [[nodiscard]] Row token(std::size_t id, std::size_t position) const {
     std::vector<float> row(weights_.hidden_size);
-    if (const auto* table = std::get_if<gpux_encoder::SharedArray<float>>(&weights_.tokens)) {
+    if (const auto* table = std::get_if<SharedArray<float>>(&weights_.tokens)) {
       std::copy_n(table->data() + id * row.size(), row.size(), row.begin());
     } else {
       std::get<Projection>(weights_.tokens).read_column(id, row.data());
@@ -455,4 +453,4 @@ std::vector<double> plain_logits(const DecoderWeights& weights, const std::vecto
   return PlainDecoder(weights).logits(ids);
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -8,7 +8,7 @@
 
 #include "decoder/decoder.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// Sizes and features of a decoder of random weights.
 struct SmallDecoder {
@@ -56,4 +56,4 @@ std::vector<double> plain_logits(const DecoderWeights& weights, const std::vecto
 
 void on_threads(std::size_t parts, const std::function<void(std::size_t)>& work);
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

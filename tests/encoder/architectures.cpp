@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t relative_buckets = 40;
@@ -281,4 +281,4 @@ Architecture random_architecture(std::mt19937_64& engine) {
   return made;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

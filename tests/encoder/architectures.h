@@ -8,7 +8,7 @@
 
 #include "encoder/plain_encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// What distinguishes the architectures of text encoders; BERT as it is.
 struct Architecture {
@@ -45,4 +45,4 @@ Architecture random_architecture(std::mt19937_64& engine);
 /// With random weights.
 PlainEncoder made_encoder(const Architecture& architecture, std::mt19937_64& engine);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

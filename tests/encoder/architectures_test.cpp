@@ -15,11 +15,11 @@
 
 #include <gtest/gtest.h>
 
+#include "cpu/runnable_kernels.h"
+#include "cpu/side_by_side.h"
 #include "encoder/packed_encoder.h"
-#include "runnable_kernels.h"
-#include "side_by_side.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t max_length = 24, vocabulary_size = 40;
@@ -239,7 +239,7 @@ TEST(Architectures, RefuseTextsLongerThanTheirTables) {
     const bool has_limit = architecture.name != "JinaBERT" && architecture.name != "ELECTRA";
     const Padded longer({max_length + 1}, max_length + 1);
     if (has_limit) {
-      EXPECT_THROW((void)vectors_of(encoder, longer.all(), 1), InvalidBatch);
+      EXPECT_THROW((void)vectors_of(encoder, longer.all(), 1), InvalidInput);
     } else {
       EXPECT_NO_THROW((void)vectors_of(encoder, longer.all(), 1));
     }
@@ -263,4 +263,4 @@ TEST(RotaryTable, IsExactToFloat32) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

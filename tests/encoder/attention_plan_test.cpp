@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Texts by the positions of their rows, unmasked ones first.
@@ -93,4 +93,4 @@ TEST(AttentionPlan, DividesLongTextsAndTakesTheKeysInReach) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include "runnable_kernels.h"
-#include "side_by_side.h"
+#include "cpu/runnable_kernels.h"
+#include "cpu/side_by_side.h"
 #include "small_encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Texts of any of the lengths there are, each as its tokens.
@@ -68,4 +68,4 @@ INSTANTIATE_TEST_SUITE_P(Encoder, BatchesIn,
                          testing::Values(Precision::fp32, Precision::bf16, Precision::int8, Precision::int8_bf16));
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,11 +9,11 @@
 #include <random>
 #include <vector>
 
+#include "cpu/side_by_side.h"
 #include "encoder/architectures.h"
 #include "encoder/plain_encoder.h"
-#include "encoder/side_by_side.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr PlainSizes sizes;
@@ -283,7 +283,7 @@ std::string checked_run(std::span<const std::uint8_t> bytes) {
         .run(batch, threads, (bits & has_real_threads) != 0 ? side_by_side : one_by_one,
              {(bits & wants_vectors) != 0 ? vectors.data() : nullptr,
               (bits & wants_hidden) != 0 ? hidden.data() : nullptr});
-  } catch (const InvalidBatch& error) {
+  } catch (const InvalidInput& error) {
     return should_run ? std::string("a valid batch is refused: ") + error.what() : std::string();
   }
   if (!should_run) return "a batch that is not valid is run";
@@ -299,4 +299,4 @@ std::string checked_run(std::span<const std::uint8_t> bytes) {
          std::to_string(length) + ")";
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

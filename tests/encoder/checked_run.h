@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Bytes as one run of a small encoder: its precision, kernels, pooling and mask, the number of threads, the wanted
 /// results, and a batch of 0 to 16 texts of 0 to 25 tokens, of which some are not valid. The bytes in order:
@@ -23,4 +23,4 @@ enum : std::uint8_t { wants_vectors = 1, wants_hidden = 2, has_mask = 4, has_typ
 /// How it reads a text's byte, modulo 8; the rest is the number of tokens that count, or the seed of `some`.
 enum : std::uint8_t { all_count, none_counts, front_counts, back_counts, some_count, odd_count, only_last, not_a_mask };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

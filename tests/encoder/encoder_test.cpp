@@ -7,10 +7,10 @@
 
 #include <gtest/gtest.h>
 
-#include "runnable_kernels.h"
+#include "cpu/runnable_kernels.h"
 #include "small_encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 double cosine(const float* a, const float* b) {
@@ -155,7 +155,7 @@ TEST(Encoder, RefusesAMaskOfOtherNumbers) {
   const Encoder encoder(small_model(Precision::fp32), kernels());
   Texts texts(1);
   texts.attention_mask[2] = 2;
-  EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), InvalidBatch);
+  EXPECT_THROW((void)vectors_of(encoder, texts.batch(0, 1), 1), InvalidInput);
 }
 
 TEST(Encoder, RefusesWhatItsTablesHaveNot) {
@@ -166,15 +166,15 @@ TEST(Encoder, RefusesWhatItsTablesHaveNot) {
     encoder.run({1, length, ids.data(), nullptr, types.data()}, 1, one_after_the_other, {vectors.data(), nullptr});
   };
   EXPECT_NO_THROW(run(max_length));
-  EXPECT_THROW(run(max_length + 1), InvalidBatch);
+  EXPECT_THROW(run(max_length + 1), InvalidInput);
   for (const std::int64_t id : {std::int64_t{-1}, static_cast<std::int64_t>(vocabulary_size), INT64_MAX, INT64_MIN}) {
     ids[3] = id;
-    EXPECT_THROW(run(4), InvalidBatch) << id;
+    EXPECT_THROW(run(4), InvalidInput) << id;
   }
   ids[3] = 1;
   types[0] = 2;
-  EXPECT_THROW(run(4), InvalidBatch);
+  EXPECT_THROW(run(4), InvalidInput);
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -13,7 +13,7 @@
 
 #include "small_encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 std::string packed(const PackedEncoder& encoder) {
@@ -112,4 +112,4 @@ TEST(Packed, HoldsWhatOnlySomeEncodersHave) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

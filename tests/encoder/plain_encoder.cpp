@@ -9,7 +9,7 @@
 
 #include "encoder/architectures.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 using Row = std::vector<double>;
@@ -383,4 +383,4 @@ PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine) {
   return made_encoder(bert, engine);
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -7,7 +7,7 @@
 
 #include "encoder/encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 struct PlainLinear {
   std::size_t inner = 0, columns = 0;
@@ -56,4 +56,4 @@ struct PlainSizes {
 /// Random weights of BERT; pooling, mask and positions are those of a fresh Weights.
 PlainEncoder random_encoder(const PlainSizes& sizes, std::mt19937_64& engine);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

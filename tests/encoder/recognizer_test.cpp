@@ -11,7 +11,7 @@
 #include "recognizer/known_facts.h"
 #include "recognizer/symbolic_tensor.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 using testing::HasSubstr;
@@ -195,4 +195,4 @@ TEST_F(Masks, OfTheTokenBesideAreNone) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

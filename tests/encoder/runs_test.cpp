@@ -8,7 +8,7 @@
 
 #include "encoder/checked_run.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 struct Named {
@@ -74,4 +74,4 @@ TEST(EncoderRuns, OfAllKindsAnswerAsThePlainEncoder) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

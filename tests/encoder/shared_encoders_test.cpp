@@ -7,7 +7,7 @@
 
 #include "recognizer/graph_digest.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 class Shared : public testing::Test {
@@ -70,4 +70,4 @@ TEST_F(Shared, AreOthersWhereAnythingDiffers) {
 }
 
 }  // namespace
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 #include "encoder/encoder.h"
 
 /// An encoder of random weights that takes no time, and texts for it.
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 inline constexpr std::size_t hidden_size = 64, num_heads = 2, intermediate_size = 96, layers = 3, vocabulary_size = 50,
                              max_length = 40;
@@ -97,4 +97,4 @@ inline std::vector<float> vectors_of(const Encoder& encoder, const Batch& batch,
   return vectors;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

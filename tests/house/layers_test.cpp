@@ -140,38 +140,59 @@ TEST(Layers, NoTwoModulesReachEachOther) {
   }
 }
 
-// They are built alone, too, on ONNX Runtime's headers and nothing else. The decoder provider shares kernels, threads
-// and the reading of graphs with the encoder provider.
+// They are built alone, too, on ONNX Runtime's headers and nothing else. The two for the CPU share plugins/cpu.
 TEST(Layers, PluginsIncludeTheirOwnHeadersAlone) {
   const std::regex include(R"re(#include "([^"]+)")re");
-  const fs::path plugins = fs::path(GPUX_SOURCE_DIR) / "plugins";
-  std::size_t count = 0;
+  const fs::path plugins = fs::path(GPUX_SOURCE_DIR) / "plugins", shared = plugins / "cpu";
+  const std::map<std::string, std::vector<fs::path>> folders{{"cpu", {shared}},
+                                                             {"encoder", {plugins / "encoder/src", shared}},
+                                                             {"decoder", {plugins / "decoder/src", shared}},
+                                                             {"example", {plugins / "example/src"}}};
   for (const auto& plugin : fs::directory_iterator(plugins)) {
     for (const fs::path& file : files_of(plugin.path())) {
       for (const std::string& used : matches(gpux::read_file(file), include)) {
-        const bool is_own = fs::exists(plugin.path() / "src" / used) || fs::exists(file.parent_path() / used);
-        const bool is_shared = plugin.path().filename() == "decoder" && fs::exists(plugins / "encoder/src" / used);
-        EXPECT_TRUE(is_own || is_shared || used.starts_with("onnxruntime")) << file << " includes " << used;
-        ++count;
+        const bool is_found = std::ranges::any_of(folders.at(plugin.path().filename()),
+                                                  [&](const fs::path& folder) { return fs::exists(folder / used); });
+        EXPECT_TRUE(is_found || used.starts_with("onnxruntime")) << file << " includes " << used;
       }
     }
   }
-  EXPECT_GT(count, 0U);
 }
 
-// The folders of plugins/encoder/src, each below those before it.
-TEST(Layers, FoldersOfTheEncoderProviderIncludeOnlyThoseBelow) {
-  const std::vector<std::string> folders{"ort", "recognizer", "encoder", "kernels"};
+// The folders of the providers for the CPU, each below those before it: with the same name in two places, a newcomer
+// would look in the wrong one.
+TEST(Layers, FoldersOfTheProvidersForTheCpuIncludeOnlyThoseBelow) {
+  const std::map<std::string, std::vector<std::string>> providers{
+      {"cpu", {"plugin", "graph", "kernels"}},
+      {"encoder/src", {"provider", "plugin", "recognizer", "graph", "encoder", "kernels"}},
+      {"decoder/src", {"provider", "plugin", "recognizer", "graph", "decoder", "block_kernels", "kernels"}}};
   const std::regex include(R"re(#include "([^"/]+)/)re");
-  const fs::path sources = fs::path(GPUX_SOURCE_DIR) / "plugins/encoder/src";
-  for (auto folder = folders.begin(); folder != folders.end(); ++folder) {
-    const std::set<std::string> allowed(folder, folders.end());
-    const std::vector<fs::path> files = files_of(sources / *folder);
-    EXPECT_FALSE(files.empty()) << *folder;
-    for (const fs::path& file : files) {
-      for (const std::string& used : matches(gpux::read_file(file), include)) {
-        EXPECT_TRUE(allowed.contains(used)) << file << " includes from " << used;
+  const fs::path plugins = fs::path(GPUX_SOURCE_DIR) / "plugins";
+  for (const auto& [place, folders] : providers) {
+    for (const auto& entry : fs::directory_iterator(plugins / place)) {
+      if (!entry.is_directory()) continue;
+      const auto folder = std::ranges::find(folders, entry.path().filename().string());
+      ASSERT_NE(folder, folders.end()) << entry.path();
+      EXPECT_TRUE(place == "cpu" || !fs::exists(plugins / "cpu" / *folder)) << entry.path();
+      const std::set<std::string> allowed(folder, folders.end());
+      for (const fs::path& file : files_of(entry.path())) {
+        for (const std::string& used : matches(gpux::read_file(file), include)) {
+          EXPECT_TRUE(allowed.contains(used)) << file << " includes from " << used;
+        }
       }
+    }
+  }
+}
+
+// So that what recognises and computes is tested without it.
+TEST(Layers, OnlyTheFoldersForItOfPluginsNameOnnxRuntimesHeaders) {
+  const fs::path plugins = fs::path(GPUX_SOURCE_DIR) / "plugins";
+  for (const char* folder : {"cpu/kernels", "encoder/src/encoder", "encoder/src/recognizer", "decoder/src/decoder",
+                             "decoder/src/block_kernels", "decoder/src/recognizer"}) {
+    const std::vector<fs::path> files = files_of(plugins / folder);
+    EXPECT_FALSE(files.empty()) << folder;
+    for (const fs::path& file : files) {
+      EXPECT_EQ(gpux::read_file(file).find("#include <onnxruntime"), std::string::npos) << file;
     }
   }
 }

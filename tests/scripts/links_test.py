@@ -1,11 +1,12 @@
-"""Each link between the documents leads to a file, and to a heading of it where it names one."""
+"""Each link between the documents leads to a file, and to a heading of it where it names one. Each room of the code has
+a page, and the files that pages of rooms name are there."""
 
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("docs", "examples", "plugins", "bench")
+FOLDERS = ("docs", "examples", "plugins", "bench", "src")
 
 
 def without_code(text):
@@ -43,6 +44,17 @@ class Links(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(target.read_text()))
         self.assertGreater(count, 100, "the documents are not read")
+
+
+class Rooms(unittest.TestCase):
+    def test_name_files_that_are_there(self):
+        count = 0
+        for page in [*ROOT.glob("src/*/README.md"), *ROOT.glob("plugins/*/README.md")]:
+            for name in re.findall(r"`([\w./*]+\.(?:h|cpp|cmake|map|py))`", without_code(page.read_text())):
+                count += 1
+                with self.subTest(page=page.relative_to(ROOT), name=name):
+                    self.assertTrue((ROOT / name).exists() or [*page.parent.rglob(name)], "no such file")
+        self.assertGreater(count, 100, "the pages are not read")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
 #include "block_kernels/packed_keys_256.h"
 #include "block_kernels/row_operations.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 bool can_run() noexcept {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return Vectors256::can_run() && __builtin_cpu_supports("f16c");
 }
 
 }  // namespace
@@ -27,4 +27,4 @@ const BlockKernels avx2_block_kernels{
     .from_half = from_half_256,
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -5,13 +5,11 @@
 #include "block_kernels/packed_keys_512.h"
 #include "block_kernels/row_operations.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 bool can_run() noexcept {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vnni");
+  return Vectors512::can_run() && __builtin_cpu_supports("avx512vnni");
 }
 
 }  // namespace
@@ -30,4 +28,4 @@ const BlockKernels avx512vnni_block_kernels{
     .from_half = from_half_512,
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

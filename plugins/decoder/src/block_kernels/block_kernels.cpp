@@ -1,11 +1,10 @@
 #include "block_kernels/block_kernels.h"
 
 #include <array>
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
 
-namespace gpux_decoder {
+#include "kernels/kernel_choice.h"
+
+namespace gpux_cpu::decoder {
 
 #if defined(__x86_64__)
 extern const BlockKernels avx512vnni_block_kernels, avxvnni_block_kernels, avx2_block_kernels;
@@ -21,22 +20,10 @@ constexpr std::array all {
       &reference_block_kernels
 };
 
-const BlockKernels& chosen() {
-  const char* given = std::getenv("GPUX_DECODER_ISA");
-  const std::string_view name = given == nullptr ? "" : given;
-  std::string accepted;
-  for (const BlockKernels* kernels : all) {
-    if (!kernels->can_run()) continue;
-    if (name.empty() || name == kernels->name) return *kernels;
-    accepted.append(accepted.empty() ? "" : ", ").append(kernels->name);
-  }
-  throw std::invalid_argument("GPUX_DECODER_ISA is '" + std::string(name) + "'; this processor runs " + accepted);
-}
-
 }  // namespace
 
 const BlockKernels& block_kernels() {
-  static const BlockKernels& best = chosen();
+  static const BlockKernels& best = choose_kernels("GPUX_DECODER_ISA", all);
   return best;
 }
 
@@ -45,4 +32,4 @@ const BlockKernels* const* all_block_kernels(std::size_t& count) noexcept {
   return all.data();
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -4,16 +4,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/panels.h"
+
 /// The inner loops of a decoder, as a table for each instruction set. The result of a row does not depend on the other
 /// rows, on the number of rows, or on which call computes it. All tables give bit-identical results.
-namespace gpux_decoder {
-
-/// Weights are packed in panels of this many columns; the last one is padded with 0.
-constexpr std::size_t panel_columns = 32;
-
-constexpr std::size_t panels_of(std::size_t columns) noexcept {
-  return (columns + panel_columns - 1) / panel_columns;
-}
+namespace gpux_cpu::decoder {
 
 /// Rows of int8, with a scale for each block of consecutive elements: element k of a row is
 /// scale[k / block_size] * bytes[k]. What is beyond the row's own elements in its last block is 0.
@@ -98,4 +93,4 @@ const BlockKernels& block_kernels();
 /// All there are, the best first; `count` is set.
 const BlockKernels* const* all_block_kernels(std::size_t& count) noexcept;
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -11,14 +11,8 @@
 #include "block_kernels/block_kernels.h"
 #include "kernels/vectors.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
-
-using gpux_encoder::add_product;
-using gpux_encoder::load;
-using gpux_encoder::spread;
-using gpux_encoder::Vectors256;
-using gpux_encoder::Vectors512;
 
 /// sum += the four products of unsigned and signed bytes in each lane.
 struct DotInstruction {
@@ -331,4 +325,4 @@ void block_product_of(const BlockProduct& product) noexcept {
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

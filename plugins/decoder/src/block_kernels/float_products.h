@@ -6,7 +6,7 @@
 #include "block_kernels/block_kernels.h"
 #include "kernels/vectors.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 template <typename Vectors, std::size_t rows>
@@ -25,8 +25,8 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
 #pragma GCC unroll 14
     for (std::size_t i = 0; i < rows; ++i) {
       const float factor = product.factors[first_row + i];
-      left[i] = gpux_encoder::load<Floats>(out + i * product.out_stride) * factor;
-      right[i] = gpux_encoder::load<Floats>(out + i * product.out_stride + lanes) * factor;
+      left[i] = load<Floats>(out + i * product.out_stride) * factor;
+      right[i] = load<Floats>(out + i * product.out_stride + lanes) * factor;
     }
   }
 #pragma GCC unroll 1
@@ -35,13 +35,12 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(ahead + ahead_step / 2, 0, 2);
     ahead += ahead_step;
-    const auto left_values = gpux_encoder::load<Floats>(values),
-               right_values = gpux_encoder::load<Floats>(values + lanes);
+    const auto left_values = load<Floats>(values), right_values = load<Floats>(values + lanes);
 #pragma GCC unroll 14
     for (std::size_t i = 0; i < rows; ++i) {
-      const auto value = __builtin_bit_cast(Floats, gpux_encoder::spread<Vectors>(row + i * product.row_stride));
-      gpux_encoder::add_product<Floats>(left[i], value, left_values);
-      gpux_encoder::add_product<Floats>(right[i], value, right_values);
+      const auto value = __builtin_bit_cast(Floats, spread<Vectors>(row + i * product.row_stride));
+      add_product<Floats>(left[i], value, left_values);
+      add_product<Floats>(right[i], value, right_values);
     }
     values += product.value_stride;
     ++row;
@@ -80,4 +79,4 @@ void float_product_of(const FloatProduct& product) noexcept {
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -6,7 +6,7 @@
 
 #include "block_kernels/block_kernels.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 // Columns of 8 rows of 8.
@@ -72,4 +72,4 @@ void from_half_256(const std::uint16_t* values, std::size_t count, float* out) n
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

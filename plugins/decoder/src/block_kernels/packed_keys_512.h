@@ -6,7 +6,7 @@
 
 #include "block_kernels/block_kernels.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 // Columns of 16 rows of 16.
@@ -79,4 +79,4 @@ void from_half_512(const std::uint16_t* values, std::size_t count, float* out) n
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

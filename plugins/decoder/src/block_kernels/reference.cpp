@@ -2,7 +2,7 @@
 #include "block_kernels/block_kernels.h"
 #include "block_kernels/row_operations.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 template <std::size_t bits>
@@ -115,4 +115,4 @@ const BlockKernels reference_block_kernels{
     .from_half = from_half,
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -4,7 +4,7 @@
 
 #include "block_kernels/block_kernels.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 // As integers, the magnitudes of NaNs are the largest, then those of infinities.
@@ -155,4 +155,4 @@ float softmax_block(const ScoreBlock& block, float& largest, float& sum) noexcep
 }
 
 }  // namespace
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -9,17 +9,15 @@
 
 #include "kernels/large_pages.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
-
-using gpux_encoder::SharedArray;
 
 /// An array in large pages that is still being filled.
 template <typename Element>
 struct LargeArray {
   explicit LargeArray(std::size_t count) : count(count) {
     if (count == 0) return;
-    memory = gpux_encoder::allocate_in_large_pages(count * sizeof(Element));
+    memory = allocate_in_large_pages(count * sizeof(Element));
     data = reinterpret_cast<Element*>(memory.get());
   }
 
@@ -176,4 +174,4 @@ void BlockLinear::read_column(std::size_t column, float* out) const noexcept {
   }
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -8,7 +8,7 @@
 #include "block_kernels/block_kernels.h"
 #include "kernels/shared_array.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// Weights of 4 or 8 bits as com.microsoft.MatMulNBits has them: for each column, blocks of consecutive elements; two
 /// elements of 4 bits in a byte, the lower half first.
@@ -73,8 +73,8 @@ class BlockLinear {
 
  private:
   std::size_t bits_ = 4, block_size_ = 32, inner_ = 0, blocks_ = 0, columns_ = 0;
-  gpux_encoder::SharedArray<std::uint8_t> weights_, zero_points_;
-  gpux_encoder::SharedArray<float> scales_, bias_;
+  SharedArray<std::uint8_t> weights_, zero_points_;
+  SharedArray<float> scales_, bias_;
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

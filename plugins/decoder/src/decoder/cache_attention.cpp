@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
 // A block of packed keys and one of values fit into the nearest cache.
@@ -214,4 +214,4 @@ void finish(const AttentionSums& all, std::size_t rows, std::size_t head_size, f
   }
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -5,7 +5,7 @@
 #include "block_kernels/block_kernels.h"
 #include "kernels/scratch.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// The keys and values of one head of one row of a batch, [positions, head_size] each, of float or float16.
 struct HeadCache {
@@ -53,7 +53,7 @@ std::size_t padded_head_size(std::size_t head_size) noexcept;
 
 /// Scratch memory, one thread at a time.
 struct AttentionScratch {
-  gpux_encoder::ScratchBuffer<float> keys, packed_keys, values, scores, factors, queries, span, sums;
+  ScratchBuffer<float> keys, packed_keys, values, scores, factors, queries, span, sums;
 };
 
 /// sums = those of one span. What a row gets depends on its own query and position alone, and on the keys and values
@@ -68,4 +68,4 @@ void add(const AttentionSums& all, const AttentionSums& part, std::size_t rows, 
 /// out[row] = the mean of the values, float[rows, head_size].
 void finish(const AttentionSums& all, std::size_t rows, std::size_t head_size, float* out) noexcept;
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

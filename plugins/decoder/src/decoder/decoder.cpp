@@ -7,10 +7,8 @@
 
 #include "decoder/pass.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
-
-using gpux_encoder::Team;
 
 // What they need is memory of this many rows, and stays in the caches.
 constexpr std::size_t tokens_per_pass = 512;
@@ -113,13 +111,11 @@ std::size_t DecoderWeights::products_per_token() const noexcept {
 }
 
 Decoder::Decoder(DecoderWeights weights)
-    : weights_(std::move(weights)),
-      kernels_{block_kernels(), gpux_encoder::kernels()},
-      scratch_(std::make_unique<Scratch>()) {}
+    : weights_(std::move(weights)), kernels_{block_kernels(), kernels()}, scratch_(std::make_unique<Scratch>()) {}
 
 Decoder::~Decoder() = default;
 
-void Decoder::run(const DecoderBatch& batch, std::size_t threads, const gpux_encoder::ParallelFor& parallel_for,
+void Decoder::run(const DecoderBatch& batch, std::size_t threads, const ParallelFor& parallel_for,
                   const std::atomic<bool>* stopped) const {
   check_ids(batch, weights_.vocabulary);
   const std::vector<std::size_t> past = past_tokens(batch, weights_);
@@ -151,4 +147,4 @@ void Decoder::run(const DecoderBatch& batch, std::size_t threads, const gpux_enc
   });
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

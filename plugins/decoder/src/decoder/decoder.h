@@ -4,23 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "decoder/weights.h"
+#include "kernels/run_failure.h"
 #include "kernels/team.h"
 
-namespace gpux_decoder {
-
-/// A run's inputs do not fit the model or each other.
-struct InvalidInput : std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
-};
-
-/// A run was stopped.
-struct Stopped : std::runtime_error {
-  Stopped() : std::runtime_error("stopped") {}
-};
+namespace gpux_cpu::decoder {
 
 /// The keys and values of a layer: of the tokens before a run, and what the run leaves. [batch, kv_heads, length,
 /// head_size] each, where length is that of the run's past_length or present_length. Where present is past, the rows of
@@ -54,7 +44,7 @@ class Decoder {
   [[nodiscard]] const DecoderWeights& weights() const noexcept { return weights_; }
 
   /// Throws InvalidInput; Stopped, once `stopped` (which may be null) is set.
-  void run(const DecoderBatch& batch, std::size_t threads, const gpux_encoder::ParallelFor& parallel_for,
+  void run(const DecoderBatch& batch, std::size_t threads, const ParallelFor& parallel_for,
            const std::atomic<bool>* stopped) const;
 
   struct Scratch;
@@ -65,4 +55,4 @@ class Decoder {
   std::unique_ptr<Scratch> scratch_;
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -4,12 +4,9 @@
 #include <cmath>
 #include <functional>
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 namespace {
 
-using gpux_encoder::NormKind;
-using gpux_encoder::Pool;
-using gpux_encoder::ScratchBuffer;
 using Floats = ScratchBuffer<float>;
 
 // Finer parts make up for threads that others hold up.
@@ -49,16 +46,9 @@ class Pass {
   }
 
  private:
-  /// work(first, last) for `count` items, in up to `parts_per_thread` parts for each thread.
   template <typename Work>
   void distribute(std::size_t count, std::size_t parts_per_thread, const Work& work) const {
-    const std::size_t parts = std::min(inputs_.team.threads() * parts_per_thread, count);
-    if (parts <= 1) {
-      if (count > 0) work(std::size_t{0}, count);
-      return;
-    }
-    const auto run_part = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
-    inputs_.team.run_parts(parts, std::ref(run_part));
+    gpux_cpu::distribute(&inputs_.team, count, parts_per_thread, work);
   }
 
   template <typename Work>
@@ -66,12 +56,6 @@ class Pass {
     distribute(rows_, 1, [&](std::size_t first, std::size_t last) {
       for (std::size_t row = first; row < last; ++row) work(row);
     });
-  }
-
-  void normalize(const Norm& norm, const float* values, std::size_t count, float* out) const {
-    const auto kernel = norm.kind == NormKind::layer_norm ? kernels_.plain.layer_norm : kernels_.plain.rms_norm;
-    kernel(values, nullptr, norm.gamma.data(), norm.beta.empty() ? nullptr : norm.beta.data(), norm.epsilon, count,
-           out);
   }
 
   static void multiply_by(float factor, float* values, std::size_t count) {
@@ -83,7 +67,7 @@ class Pass {
     for_each_row([&](std::size_t row) {
       float* const to = x_ + row * weights_.hidden_size;
       const auto id = static_cast<std::size_t>(tokens_[row].id);
-      if (const auto* table = std::get_if<gpux_encoder::SharedArray<float>>(&weights_.tokens)) {
+      if (const auto* table = std::get_if<SharedArray<float>>(&weights_.tokens)) {
         std::copy_n(table->data() + id * weights_.hidden_size, weights_.hidden_size, to);
       } else {
         std::get<Projection>(weights_.tokens).read_column(id, to);
@@ -101,7 +85,7 @@ class Pass {
     const float* values = x_ + row * hidden_size;
     if (norm) {
       float* const normalized = memory.get(hidden_size);
-      normalize(*norm, values, hidden_size, normalized);
+      normalize(kernels_.plain, *norm, values, nullptr, hidden_size, normalized);
       values = normalized;
     }
     workspace_.input.set(kernels_, row, 0, hidden_size, values);
@@ -115,7 +99,7 @@ class Pass {
     for_each_row([&](std::size_t row) {
       const Pool<Floats>::Loan memory(inputs_.scratch.floats);
       float* const own = workspace_.projected.get(0) + row * branch.padded_columns();
-      if (branch_norm) normalize(*branch_norm, own, weights_.hidden_size, own);
+      if (branch_norm) normalize(kernels_.plain, *branch_norm, own, nullptr, weights_.hidden_size, own);
       multiply_by(factor, own, weights_.hidden_size);
       kernels_.plain.scale_and_add(x_ + row * weights_.hidden_size, 1, own, weights_.hidden_size);
       if (next != nullptr) format_input(row, next_norm, *memory);
@@ -180,7 +164,8 @@ class Pass {
 
   void finish_head(const DecoderLayer& layer, const std::optional<Norm>& norm, std::size_t position,
                    float* head) const {
-    if (norm && norm->gamma.size() == weights_.head_size) normalize(*norm, head, weights_.head_size, head);
+    if (norm && norm->gamma.size() == weights_.head_size)
+      normalize(kernels_.plain, *norm, head, nullptr, weights_.head_size, head);
     if (!layer.rotary_table) return;
     const RotaryTable& table = weights_.rotary_tables[*layer.rotary_table];
     const std::size_t pairs = table.dimensions / 2;
@@ -190,7 +175,8 @@ class Pass {
 
   // A norm of all heads together.
   void finish_heads(const std::optional<Norm>& norm, float* heads) const {
-    if (norm && norm->gamma.size() != weights_.head_size) normalize(*norm, heads, norm->gamma.size(), heads);
+    if (norm && norm->gamma.size() != weights_.head_size)
+      normalize(kernels_.plain, *norm, heads, nullptr, norm->gamma.size(), heads);
   }
 
   // Where the key or value of a token goes.
@@ -319,7 +305,7 @@ class Pass {
       const CachedQueries queries = queries_of(unit, gathered_queries(unit, layer, scratch.queries));
       const HeadCache head = head_cache(unit, cache);
       if (is_divided) {
-        gpux_decoder::attend(kernels_.blocks, head, queries, layer.rules, unit.span, scratch, sums_of(index));
+        decoder::attend(kernels_.blocks, head, queries, layer.rules, unit.span, scratch, sums_of(index));
         return;
       }
       const std::size_t rows = queries.rows(), floats = AttentionSums::size(rows, head_size);
@@ -328,7 +314,7 @@ class Pass {
       const SpanRange spans = spans_of(queries, layer.rules);
       clear(all, rows, head_size);
       for (std::size_t span = spans.first; span < spans.last; ++span) {
-        gpux_decoder::attend(kernels_.blocks, head, queries, layer.rules, span, scratch, part);
+        decoder::attend(kernels_.blocks, head, queries, layer.rules, span, scratch, part);
         add(all, part, rows, head_size);
       }
       write_attended(unit, all, attended, scratch.queries);
@@ -349,26 +335,6 @@ class Pass {
     workspace_.attended_rows.resize(layer.attention_output.format(), rows_);
     for_each_row(
         [&](std::size_t row) { workspace_.attended_rows.set(kernels_, row, 0, columns, attended + row * columns); });
-  }
-
-  void activate(Activation activation, float* values, std::size_t count) const {
-    switch (activation) {
-      case Activation::gelu:
-        kernels_.plain.gelu(values, count);
-        return;
-      case Activation::tanh_gelu:
-        kernels_.plain.tanh_gelu(values, count);
-        return;
-      case Activation::relu:
-        kernels_.plain.relu(values, count);
-        return;
-      case Activation::silu:
-        kernels_.plain.silu(values, count);
-        return;
-      case Activation::quick_gelu:
-        kernels_.plain.quick_gelu(values, count);
-        return;
-    }
   }
 
   // Gate and up projection, the activation, and the format of the down projection, some columns after the others: a
@@ -393,7 +359,7 @@ class Pass {
           if (layer.gate) layer.gate->multiply(kernels_, workspace_.input, start, rows, first, last, gate, stride);
           for (std::size_t row = 0; row < rows; ++row) {
             float* const values = (layer.gate ? gate : up) + row * stride;
-            activate(layer.activation, values, columns);
+            activate(kernels_.plain, layer.activation, values, columns);
             if (layer.gate) kernels_.plain.multiply(values, up + row * stride, columns);
             workspace_.intermediate.set(kernels_, start + row, column, columns, values);
           }
@@ -449,4 +415,4 @@ void run_pass(const PassInputs& inputs, std::span<const TokenRow> tokens, std::s
   Pass(inputs, tokens, outputs).run(logits);
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -13,7 +13,7 @@
 #include "kernels/scratch.h"
 #include "kernels/team.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// A token that goes through the layers.
 struct TokenRow {
@@ -28,14 +28,14 @@ struct TokenRun {
 };
 
 struct Workspace {
-  gpux_encoder::ScratchBuffer<float> x, projected, query_key_value, attended, partial_sums;
+  ScratchBuffer<float> x, projected, query_key_value, attended, partial_sums;
   FormattedRows input, attended_rows, intermediate;
 };
 
 struct Decoder::Scratch {
-  gpux_encoder::Pool<Workspace> workspaces;
-  gpux_encoder::Pool<AttentionScratch> attention;
-  gpux_encoder::Pool<gpux_encoder::ScratchBuffer<float>> floats;
+  Pool<Workspace> workspaces;
+  Pool<AttentionScratch> attention;
+  Pool<ScratchBuffer<float>> floats;
 };
 
 /// What a pass computes with.
@@ -43,7 +43,7 @@ struct PassInputs {
   const DecoderWeights& weights;
   const KernelTables& kernels;
   Decoder::Scratch& scratch;
-  gpux_encoder::Team& team;
+  Team& team;
   const DecoderBatch& batch;
   const std::atomic<bool>* stopped = nullptr;  ///< may be null
 };
@@ -53,4 +53,4 @@ struct PassInputs {
 void run_pass(const PassInputs& inputs, std::span<const TokenRow> tokens, std::span<const std::size_t> outputs,
               std::span<float* const> logits);
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 
-namespace gpux_decoder {
-
-using gpux_encoder::Linear;
-using gpux_encoder::Precision;
+namespace gpux_cpu::decoder {
 
 void FormattedRows::resize(const RowFormat& format, std::size_t count) {
   format_ = format;
   count_ = count;
   switch (format.kind) {
     case RowFormat::Kind::fp32:
-      stride_ = gpux_encoder::padded_inner(Precision::fp32, format.inner);
+      stride_ = padded_inner(Precision::fp32, format.inner);
       floats_ = float_memory_.get(count * stride_);
       break;
     case RowFormat::Kind::bf16:
-      stride_ = gpux_encoder::padded_inner(Precision::bf16, format.inner);
+      stride_ = padded_inner(Precision::bf16, format.inner);
       bfloat16s_ = bfloat16_memory_.get(count * stride_);
       break;
     case RowFormat::Kind::blocks:
@@ -102,4 +99,4 @@ void Projection::read_column(std::size_t column, float* out) const noexcept {
   std::visit([&](const auto& linear) { linear.read_column(column, out); }, linear_);
 }
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

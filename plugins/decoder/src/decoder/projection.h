@@ -10,12 +10,12 @@
 #include "kernels/linear.h"
 #include "kernels/scratch.h"
 
-namespace gpux_decoder {
+namespace gpux_cpu::decoder {
 
 /// The inner loops: of blocks and attention, and those of the encoder.
 struct KernelTables {
   const BlockKernels& blocks;
-  const gpux_encoder::Kernels& plain;
+  const Kernels& plain;
 };
 
 /// As what a product reads its rows.
@@ -46,15 +46,15 @@ class FormattedRows {
 
   /// The rows from `first` on, `count` of them.
   [[nodiscard]] BlockRows blocks(std::size_t first, std::size_t count) const noexcept;
-  [[nodiscard]] gpux_encoder::Linear::Rows plain(std::size_t first, std::size_t count) const noexcept;
+  [[nodiscard]] Linear::Rows plain(std::size_t first, std::size_t count) const noexcept;
 
  private:
   RowFormat format_;
   std::size_t count_ = 0, blocks_ = 0, stride_ = 0;
-  gpux_encoder::ScratchBuffer<float> float_memory_, scale_memory_;
-  gpux_encoder::ScratchBuffer<std::uint16_t> bfloat16_memory_;
-  gpux_encoder::ScratchBuffer<std::int8_t> byte_memory_;
-  gpux_encoder::ScratchBuffer<std::int32_t> sum_memory_;
+  ScratchBuffer<float> float_memory_, scale_memory_;
+  ScratchBuffer<std::uint16_t> bfloat16_memory_;
+  ScratchBuffer<std::int8_t> byte_memory_;
+  ScratchBuffer<std::int32_t> sum_memory_;
   float *floats_ = nullptr, *scales_ = nullptr;
   std::uint16_t* bfloat16s_ = nullptr;
   std::int8_t* bytes_ = nullptr;
@@ -69,7 +69,7 @@ class Projection {
   // Implicit: each of the two is one.
   Projection(BlockLinear linear) : linear_(std::move(linear)) {}
 
-  Projection(gpux_encoder::Linear linear) : linear_(std::move(linear)) {}
+  Projection(Linear linear) : linear_(std::move(linear)) {}
 
   [[nodiscard]] RowFormat format() const noexcept;
 
@@ -91,7 +91,7 @@ class Projection {
   void read_column(std::size_t column, float* out) const noexcept;
 
  private:
-  std::variant<BlockLinear, gpux_encoder::Linear> linear_;
+  std::variant<BlockLinear, Linear> linear_;
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

@@ -7,18 +7,16 @@
 
 #include "decoder/cache_attention.h"
 #include "decoder/projection.h"
-#include "encoder/weights.h"
+#include "kernels/activation.h"
+#include "kernels/norm.h"
+#include "kernels/rotary_table.h"
 #include "kernels/shared_array.h"
 
-namespace gpux_decoder {
-
-using gpux_encoder::Activation;
-using gpux_encoder::Norm;
-using gpux_encoder::RotaryTable;
+namespace gpux_cpu::decoder {
 
 /// The rows of tokens: float[vocabulary, hidden_size], or the columns of a projection, which may be the language
 /// head's.
-using TokenTable = std::variant<gpux_encoder::SharedArray<float>, Projection>;
+using TokenTable = std::variant<SharedArray<float>, Projection>;
 
 /// A projection among others that read the same rows: its results go to `first_column` and the columns after it.
 struct PlacedProjection {
@@ -52,7 +50,7 @@ struct DecoderWeights {
   bool has_half_cache = false;    ///< keys and values in float16
   TokenTable tokens;
   float token_scale = 1;
-  gpux_encoder::SharedArray<float> positions;  ///< [max_positions, hidden_size], added to the tokens; empty: none
+  SharedArray<float> positions;  ///< [max_positions, hidden_size], added to the tokens; empty: none
   std::vector<RotaryTable> rotary_tables;
   std::vector<DecoderLayer> layers;
   std::optional<Norm> final_norm = {};
@@ -66,4 +64,4 @@ struct DecoderWeights {
   [[nodiscard]] std::size_t products_per_token() const noexcept;
 };
 
-}  // namespace gpux_decoder
+}  // namespace gpux_cpu::decoder

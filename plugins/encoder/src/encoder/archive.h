@@ -17,7 +17,7 @@
 
 #include "kernels/shared_array.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Writes numbers and arrays in native byte order. Each array begins at a multiple of `alignment` bytes from the first
 /// byte. An array that was written before (the same memory) is written as a reference to it.
@@ -116,4 +116,4 @@ class Reader {
   std::vector<std::span<const std::byte>> arrays_;
 };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // Of a batch with more rows, the threads take their parts as they are done: long texts have parts of unlike sizes.
@@ -15,7 +15,7 @@ void normalize_heads(const Pass& pass, const std::optional<Norm>& norm, std::siz
   if (!norm) return;
   const std::size_t size = norm->gamma.size(), all = heads * pass.weights.head_size;
   for (std::size_t first = 0; first < all; first += size) {
-    pass.normalize(*norm, values + first, nullptr, size, values + first);
+    normalize(pass.kernels, *norm, values + first, nullptr, size, values + first);
   }
 }
 
@@ -138,7 +138,7 @@ void AttentionBranch::attend(const Layer& layer, const AttentionPlan& plan, cons
     }
     if (!weights.alibi_slopes.empty()) terms.alibi_slope = weights.alibi_slopes.data()[head];
     terms.relative = pass_.scratch.relative_embeddings[index].template of_head<Element>(head);
-    gpux_encoder::attend(pass_.kernels, keys, queries, terms, scratch);
+    encoder::attend(pass_.kernels, keys, queries, terms, scratch);
   }
   scratch.release_if_large();
 }
@@ -150,4 +150,4 @@ const AttentionPlan& AttentionBranch::plan_of(const Layer& layer) {
   return plans_.emplace_back(scope, plan_attention(pass_.packed, pass_.first_text, pass_.last_text, scope)).second;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

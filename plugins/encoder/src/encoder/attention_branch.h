@@ -8,7 +8,7 @@
 #include "encoder/attention_plan.h"
 #include "encoder/pass.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// The attention of the layers of a pass.
 class AttentionBranch {
@@ -36,4 +36,4 @@ class AttentionBranch {
   std::deque<std::pair<AttentionScope, AttentionPlan>> plans_;  // of each scope that the layers have
 };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

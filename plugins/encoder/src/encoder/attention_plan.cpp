@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// The chunks of one text.
@@ -108,4 +108,4 @@ AttentionPlan plan_attention(const PackedTokens& packed, std::size_t first_text,
   return plan;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

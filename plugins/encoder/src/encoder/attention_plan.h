@@ -7,7 +7,7 @@
 #include "encoder/packed_tokens.h"
 #include "encoder/weights.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Which keys the queries of a layer may attend, apart from the attention mask.
 struct AttentionScope {
@@ -40,4 +40,4 @@ inline constexpr std::size_t queries_per_chunk = 2048;
 AttentionPlan plan_attention(const PackedTokens& packed, std::size_t first_text, std::size_t last_text,
                              const AttentionScope& scope);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

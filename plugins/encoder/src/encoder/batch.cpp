@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Refuses the first of the values that is not below `end`, or negative.
@@ -12,13 +12,13 @@ void require_below(std::span<const std::int64_t> values, std::size_t end, const 
   const auto is_beyond = [end](std::int64_t value) { return static_cast<std::uint64_t>(value) >= end; };
   const auto found = std::ranges::find_if(values, is_beyond);
   if (found == values.end()) return;
-  throw InvalidBatch(std::string(what) + " " + std::to_string(*found) + " is not one of the model's; accepted: 0 to " +
+  throw InvalidInput(std::string(what) + " " + std::to_string(*found) + " is not one of the model's; accepted: 0 to " +
                      std::to_string(static_cast<std::int64_t>(end) - 1));
 }
 
 void require_length(std::size_t length, std::size_t max_length) {
   if (length <= max_length) return;
-  throw InvalidBatch("a text of " + std::to_string(length) +
+  throw InvalidInput("a text of " + std::to_string(length) +
                      " tokens is longer than the model's positions; accepted: up to " + std::to_string(max_length));
 }
 
@@ -71,9 +71,9 @@ void require_valid(const Batch& batch, const Weights& weights, bool reads_first_
     require_length(batch.sequence_length, weights.max_relative_positions);
   if (const auto positions = max_position_ids(weights)) require_positions(batch, weights, *positions);
   if (reads_first_token && batch.batch_size > 0 && batch.sequence_length == 0) {
-    throw InvalidBatch(
+    throw InvalidInput(
         "texts without a token have no first one, whose vector the model takes; accepted: 1 token or more");
   }
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

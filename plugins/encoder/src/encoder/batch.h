@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 
 #include "encoder/weights.h"
+#include "kernels/run_failure.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// The inputs of an encoder: arrays of [batch_size, sequence_length]. Masked tokens are not computed.
 struct Batch {
@@ -17,14 +17,8 @@ struct Batch {
   const std::int64_t* position_ids = nullptr;    ///< of PositionIds::input
 };
 
-/// A batch that this encoder does not accept: one line that names the value and what would be accepted.
-class InvalidBatch : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// Throws InvalidBatch for values that the model does not have, also of masked tokens: what is refused does not
+/// Throws InvalidInput for values that the model does not have, also of masked tokens: what is refused does not
 /// depend on the requested results. `reads_first_token`: the first token of each text is read.
 void require_valid(const Batch& batch, const Weights& weights, bool reads_first_token);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

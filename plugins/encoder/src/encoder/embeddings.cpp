@@ -4,7 +4,7 @@
 
 #include "encoder/pass.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 const float* row_of(const SharedArray<float>& table, std::int64_t index, std::size_t columns) {
@@ -24,7 +24,7 @@ void sum_embeddings(const Pass& pass, std::size_t row, float* out) {
   } else {
     for (std::size_t i = 0; i < columns; ++i) out[i] = word[i] * scale + (type == nullptr ? 0 : type[i]);
   }
-  if (weights.embedding_norm) pass.normalize(*weights.embedding_norm, out, nullptr, columns, out);
+  if (weights.embedding_norm) normalize(pass.kernels, *weights.embedding_norm, out, nullptr, columns, out);
 }
 
 bool is_masked(const Pass& pass, std::size_t row) {
@@ -40,7 +40,7 @@ void finish(const Pass& pass, std::size_t row) {
   const std::size_t hidden_size = pass.weights.hidden_size;
   float* const out = pass.x + row * hidden_size;
   if (pass.weights.projected_embedding_norm)
-    pass.normalize(*pass.weights.projected_embedding_norm, out, nullptr, hidden_size, out);
+    normalize(pass.kernels, *pass.weights.projected_embedding_norm, out, nullptr, hidden_size, out);
   if (pass.weights.zero_masked_embeddings && is_masked(pass, row)) std::fill_n(out, hidden_size, 0.0F);
 }
 
@@ -53,8 +53,8 @@ void embed(Pass& pass) {
   const auto finish_row = [&](std::size_t row) {
     finish(pass, row);
     if (first_layer.attention_input_norm) {
-      pass.normalize(*first_layer.attention_input_norm, pass.x + row * hidden_size, nullptr, hidden_size,
-                     pass.projected + row * pass.projected_stride);
+      normalize(pass.kernels, *first_layer.attention_input_norm, pass.x + row * hidden_size, nullptr, hidden_size,
+                pass.projected + row * pass.projected_stride);
     }
   };
   if (!weights.embedding_projection) {
@@ -81,4 +81,4 @@ void embed(Pass& pass) {
   });
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

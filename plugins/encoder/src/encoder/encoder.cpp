@@ -8,7 +8,7 @@
 #include "encoder/forward_pass.h"
 #include "encoder/packed_tokens.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // Rows that go through all layers together: the weights are read once for all of them, and their results stay in the
@@ -93,4 +93,4 @@ void Encoder::run(const Batch& given, std::size_t threads, const ParallelFor& pa
   }
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

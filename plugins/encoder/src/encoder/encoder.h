@@ -7,12 +7,10 @@
 #include "encoder/batch.h"
 #include "encoder/weights.h"
 #include "kernels/kernels.h"
+#include "kernels/run_failure.h"
 #include "kernels/team.h"
 
-namespace gpux_encoder {
-
-/// The run was stopped by its caller.
-struct Stopped {};
+namespace gpux_cpu::encoder {
 
 class Encoder {
  public:
@@ -30,7 +28,7 @@ class Encoder {
   /// Several threads may call at once; their scratch memory is kept for later calls.
   /// `threads`: the number of parts to divide the work into. `stopped`, if not null, is checked before each layer,
   /// block of rows and head of the attention. A batch may have no text, texts without a token, and texts whose tokens
-  /// are all masked. Throws InvalidBatch for input_ids, token_type_ids, mask values and lengths that the model does not
+  /// are all masked. Throws InvalidInput for input_ids, token_type_ids, mask values and lengths that the model does not
   /// have, also of masked tokens, and for texts without a first token if Pooling::cls reads it; throws Stopped. The
   /// results are then undefined.
   void run(const Batch& batch, std::size_t threads, const ParallelFor& parallel_for, const Results& results,
@@ -44,4 +42,4 @@ class Encoder {
   std::unique_ptr<Scratch> scratch_;
 };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -6,7 +6,7 @@
 
 #include "encoder/attention_branch.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // The norm before the attention of the layer after `index`.
@@ -81,14 +81,14 @@ class FeedForwardBlocks {
 
   void activate(float* values) const {
     const std::size_t size = layer_.down_projection.inner();
-    pass_.activate(layer_.activation, values, size);
+    gpux_cpu::activate(pass_.kernels, layer_.activation, values, size);
     if (layer_.gated) pass_.kernels.multiply(values, values + size, size);
   }
 
   void finish_last(std::size_t row) const {
     const std::size_t hidden_size = pass_.weights.hidden_size;
     float* const x = pass_.x + row * hidden_size;
-    if (pass_.weights.final_norm) pass_.normalize(*pass_.weights.final_norm, x, nullptr, hidden_size, x);
+    if (pass_.weights.final_norm) normalize(pass_.kernels, *pass_.weights.final_norm, x, nullptr, hidden_size, x);
   }
 
   Pass& pass_;
@@ -144,4 +144,4 @@ void run_forward_pass(const PassInputs& inputs, std::size_t first_text, std::siz
   }
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -11,24 +11,7 @@
 #include "encoder/archive.h"
 #include "encoder/weights_check.h"
 
-namespace gpux_encoder {
-
-// Beside each other in the order of the file; of what is read and of what is written, which is constant.
-struct LinearArchive {
-  template <typename Archive, typename SomeLinear>
-  static void visit(Archive& archive, SomeLinear& linear) {
-    archive(linear.precision_);
-    archive(linear.inner_);
-    archive(linear.padded_inner_);
-    archive(linear.columns_);
-    archive(linear.floats_);
-    archive(linear.bias_);
-    archive(linear.column_scale_);
-    archive(linear.bfloat16s_);
-    archive(linear.bytes_);
-    archive(linear.column_sum_);
-  }
-};
+namespace gpux_cpu::encoder {
 
 namespace {
 
@@ -39,9 +22,10 @@ constexpr std::string_view magic = "gpux encoder, 4\n";
 // Of those that write() never exceeds, so that a damaged file does not take all memory.
 constexpr std::size_t max_items = 4096;
 
+// The members of each type in the order of the file; of what is read and of what is written, which is constant.
 template <typename Archive, Is<Linear> SomeLinear>
 void visit(Archive& archive, SomeLinear& linear) {
-  LinearArchive::visit(archive, linear);
+  Linear::visit(archive, linear);
 }
 
 template <typename Archive, Is<Norm> SomeNorm>
@@ -205,4 +189,4 @@ PackedEncoder read(std::span<const std::byte> bytes, const std::shared_ptr<const
   return encoder;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

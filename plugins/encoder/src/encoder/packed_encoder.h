@@ -10,7 +10,7 @@
 #include "encoder/shared_encoders.h"
 #include "kernels/linear.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// An encoder as it is kept in a file: weights in the order in which the kernels read them, so that they are used where
 /// they lie, and which inputs and outputs it has.
@@ -29,4 +29,4 @@ void write(const PackedEncoder& encoder, std::ostream& out);
 /// for what write() of this version did not make, or only a part of it.
 PackedEncoder read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& keeper);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

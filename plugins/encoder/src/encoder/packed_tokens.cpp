@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 void add(PackedTokens& packed, const Batch& batch, std::size_t text, std::size_t position, std::int64_t position_id) {
@@ -76,4 +76,4 @@ PackedTokens pack_tokens(const Batch& batch, const Weights& weights, MaskedToken
   return packed;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

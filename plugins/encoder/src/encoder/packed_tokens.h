@@ -6,7 +6,7 @@
 
 #include "encoder/batch.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// The rows of masked tokens that are requested.
 enum class MaskedTokens : std::uint8_t { none, first_token, all };
@@ -22,4 +22,4 @@ struct PackedTokens {
 /// `weights` says what the position ids are, and whether masked tokens attend others.
 PackedTokens pack_tokens(const Batch& batch, const Weights& weights, MaskedTokens masked);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

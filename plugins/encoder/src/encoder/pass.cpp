@@ -1,6 +1,6 @@
 #include "encoder/pass.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 void ConvertedRows::release_if_large() noexcept {
   bfloat16s.release_if_large();
@@ -64,44 +64,18 @@ void Pass::multiply(const Linear& linear, const Linear::Rows& converted, float* 
   });
 }
 
-void Pass::normalize(const Norm& norm, const float* values, const float* residual, std::size_t count,
-                     float* out) const {
-  const auto kernel = norm.kind == NormKind::layer_norm ? kernels.layer_norm : kernels.rms_norm;
-  kernel(values, residual, norm.gamma.data(), norm.beta.empty() ? nullptr : norm.beta.data(), norm.epsilon, count, out);
-}
-
-void Pass::activate(Activation activation, float* values, std::size_t count) const {
-  switch (activation) {
-    case Activation::gelu:
-      kernels.gelu(values, count);
-      return;
-    case Activation::tanh_gelu:
-      kernels.tanh_gelu(values, count);
-      return;
-    case Activation::relu:
-      kernels.relu(values, count);
-      return;
-    case Activation::silu:
-      kernels.silu(values, count);
-      return;
-    case Activation::quick_gelu:
-      kernels.quick_gelu(values, count);
-      return;
-  }
-}
-
 void Pass::finish_branch(std::size_t row, const std::optional<Norm>& branch_norm, const std::optional<Norm>& sum_norm,
                          const std::optional<Norm>& next_norm) const {
   const std::size_t hidden_size = weights.hidden_size;
   float* const own = x + row * hidden_size;
   float* const branch = projected + row * projected_stride;
-  if (branch_norm) normalize(*branch_norm, branch, nullptr, hidden_size, branch);
+  if (branch_norm) normalize(kernels, *branch_norm, branch, nullptr, hidden_size, branch);
   if (sum_norm) {
-    normalize(*sum_norm, branch, own, hidden_size, own);
+    normalize(kernels, *sum_norm, branch, own, hidden_size, own);
   } else {
     kernels.scale_and_add(own, 1, branch, hidden_size);
   }
-  if (next_norm) normalize(*next_norm, own, nullptr, hidden_size, branch);
+  if (next_norm) normalize(kernels, *next_norm, own, nullptr, hidden_size, branch);
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -4,18 +4,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
+#include "encoder/attention.h"
 #include "encoder/encoder.h"
 #include "encoder/packed_tokens.h"
 #include "encoder/relative_embeddings.h"
-#include "kernels/attention.h"
 #include "kernels/scratch.h"
 #include "kernels/team.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Rows in the precision of a matrix that multiplies them.
 struct ConvertedRows {
@@ -70,17 +69,10 @@ struct Pass {
     if (stopped != nullptr && *stopped) throw Stopped();
   }
 
-  /// Divides `count` items among the threads of the team: work(first, last) for up to `parts_per_thread` ranges for
-  /// each thread.
+  /// Divides `count` items among the threads of the team.
   template <typename Work>
   void distribute(std::size_t count, const Work& work, std::size_t parts_per_thread = 1) const {
-    const std::size_t parts = team == nullptr ? 1 : std::min(team->threads() * parts_per_thread, count);
-    if (parts <= 1) {
-      work(std::size_t{0}, count);
-      return;
-    }
-    const auto run_part = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
-    team->run_parts(parts, std::ref(run_part));
+    gpux_cpu::distribute(team, count, parts_per_thread, work);
   }
 
   /// work(first, last) for all rows, a block after the other.
@@ -109,10 +101,6 @@ struct Pass {
   }
 
   void multiply(const Linear& linear, const Linear::Rows& converted, float* out) const;
-
-  void normalize(const Norm& norm, const float* values, const float* residual, std::size_t count, float* out) const;
-
-  void activate(Activation activation, float* values, std::size_t count) const;
 
   /// The branch of a row, in `projected`, is added to it: x = sum_norm(x + branch_norm(branch)). If there is a
   /// `next_norm`, next_norm(x) replaces the branch.
@@ -151,4 +139,4 @@ void pool(const Pass& pass, const std::vector<bool>& is_nan, float* vectors);
 /// The vectors of Pooling::splade.
 void pool_splade(Pass& pass, float* vectors);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

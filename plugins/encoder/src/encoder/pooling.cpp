@@ -6,7 +6,7 @@
 
 #include "encoder/pass.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // Columns of the decoder that a thread multiplies at a time, in panels: with a block of rows they fit the second cache.
@@ -114,8 +114,8 @@ void pool_splade(Pass& pass, float* vectors) {
         Pass::rows_for(head.decoder, pass.workspace.block_input, count, pass.intermediate, stride);
     pass.make_rows(head.decoder, transformed, [&](std::size_t row) {
       float* const values = pass.intermediate + row * stride;
-      pass.activate(head.activation, values, inner);
-      if (head.norm) pass.normalize(*head.norm, values, nullptr, inner, values);
+      activate(pass.kernels, head.activation, values, inner);
+      if (head.norm) normalize(pass.kernels, *head.norm, values, nullptr, inner, values);
     });
     const std::size_t parts = (head.decoder.panels() + panels_per_part - 1) / panels_per_part;
     pass.distribute(parts, [&](std::size_t first, std::size_t last) {
@@ -146,4 +146,4 @@ void pool_splade(Pass& pass, float* vectors) {
   });
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 std::vector<std::uint16_t> to_bfloat16(const SharedArray<float>& values, const Kernels& kernels) {
@@ -43,4 +43,4 @@ PackedRelativeEmbeddings::PackedRelativeEmbeddings(const Weights& weights, const
   }
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -5,11 +5,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "encoder/attention.h"
 #include "encoder/weights.h"
-#include "kernels/attention.h"
 #include "kernels/kernels.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Whether the attention of a layer is in bfloat16: if its projections are rounded anyway.
 bool attends_in_bfloat16(const Weights& weights, const Layer& layer) noexcept;
@@ -44,4 +44,4 @@ class PackedRelativeEmbeddings {
   std::size_t query_elements_ = 0;  // of a head
 };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -1,6 +1,6 @@
 #include "encoder/shared_encoders.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 std::shared_ptr<const Encoder> SharedEncoders::get(const Digest& digest, const Make& make) {
   const std::lock_guard lock(mutex_);
@@ -13,4 +13,4 @@ std::shared_ptr<const Encoder> SharedEncoders::get(const Digest& digest, const M
   return made;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 
 #include "encoder/encoder.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Encoders in use, so that sessions of one model have its weights in memory once. All calls from any thread.
 class SharedEncoders {
@@ -27,4 +27,4 @@ class SharedEncoders {
   std::map<Digest, std::weak_ptr<const Encoder>> encoders_;
 };
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

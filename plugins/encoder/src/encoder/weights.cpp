@@ -1,10 +1,8 @@
 #include "encoder/weights.h"
 
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // Nearly a third of the error of int8 comes from the query, key and value projections of the last layers, as measured
@@ -16,21 +14,6 @@ constexpr std::size_t bfloat16_attention_layers = 2;
 LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept {
   if (precision != Precision::int8_bf16) return {precision, precision};
   return {layers_behind < bfloat16_attention_layers ? Precision::bf16 : Precision::int8, Precision::int8};
-}
-
-RotaryTable make_rotary_table(std::span<const float> inverse_frequencies, std::size_t positions, bool interleaved,
-                              double attention_factor) {
-  std::vector<float> cosines, sines;
-  cosines.reserve(positions * inverse_frequencies.size());
-  sines.reserve(positions * inverse_frequencies.size());
-  for (std::size_t position = 0; position < positions; ++position) {
-    for (const float frequency : inverse_frequencies) {
-      const float angle = static_cast<float>(position) * frequency;
-      cosines.push_back(static_cast<float>(std::cos(static_cast<double>(angle)) * attention_factor));
-      sines.push_back(static_cast<float>(std::sin(static_cast<double>(angle)) * attention_factor));
-    }
-  }
-  return {2 * inverse_frequencies.size(), interleaved, std::move(cosines), std::move(sines)};
 }
 
 std::size_t vector_size(const Weights& weights) noexcept {
@@ -46,4 +29,4 @@ std::optional<std::size_t> max_position_ids(const Weights& weights) noexcept {
   return least;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

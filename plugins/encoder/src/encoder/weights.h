@@ -3,34 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "kernels/attention.h"
+#include "encoder/attention.h"
+#include "kernels/activation.h"
 #include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "kernels/rotary_table.h"
 #include "kernels/shared_array.h"
 
-namespace gpux_encoder {
-
-enum class NormKind : std::uint8_t {
-  layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) * gamma + beta
-  rms_norm     ///< x / sqrt(mean of squares + epsilon) * gamma + beta
-};
-
-/// Over the last axis. `beta` may be empty. Gemma's factor (1 + weight) is in gamma.
-struct Norm {
-  SharedArray<float> gamma, beta;
-  float epsilon = 1e-12F;
-  NormKind kind = NormKind::layer_norm;
-};
-
-enum class Activation : std::uint8_t {
-  gelu,       ///< x * (1 + erf(x / sqrt(2))) / 2
-  tanh_gelu,  ///< x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2
-  relu,
-  silu,       ///< x * sigmoid(x)
-  quick_gelu  ///< x * sigmoid(1.702 * x)
-};
+namespace gpux_cpu::encoder {
 
 /// Of a layer's matrix products.
 struct LayerPrecision {
@@ -39,20 +21,6 @@ struct LayerPrecision {
 
 /// The precisions of a layer in an encoder of `precision` that has `layers_behind` layers after it.
 LayerPrecision layer_precision(Precision precision, std::size_t layers_behind) noexcept;
-
-/// Rotary positions: the first `dimensions` elements of each query and key head are rotated in pairs, by the angles of
-/// the token's position id. The elements of pair i are i and i + dimensions / 2; interleaved: 2 * i and 2 * i + 1.
-struct RotaryTable {
-  std::size_t dimensions = 0;  ///< even, at most head_size
-  bool interleaved = false;
-  SharedArray<float> cosines, sines;  ///< [positions, dimensions / 2]
-};
-
-/// A table of angles position * inverse_frequencies[pair] for the positions below `positions`, cosines and sines times
-/// `attention_factor`. As transformers does it, an angle is rounded to float32; its cosine and sine are exact to
-/// float32. `dimensions` is twice the number of frequencies.
-RotaryTable make_rotary_table(std::span<const float> inverse_frequencies, std::size_t positions, bool interleaved,
-                              double attention_factor);
 
 /// A query attends the keys from `left` positions before its own to `right` positions after it.
 struct Window {
@@ -157,4 +125,4 @@ std::size_t vector_size(const Weights& weights) noexcept;
 /// Number of position ids that the tables have rows for; nullopt: any.
 std::optional<std::size_t> max_position_ids(const Weights& weights) noexcept;
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // So that no product of sizes is more than a number holds.
@@ -120,4 +120,4 @@ bool is_whole(const Weights& weights, Precision precision) noexcept {
          });
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -8,7 +8,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::array all_activations{Activation::gelu, Activation::tanh_gelu, Activation::relu, Activation::silu,
@@ -188,4 +188,4 @@ Fact derive_activation(const Node& node, KnownFacts& facts) {
   return unknown(node, "has another factor than 1 and 1.702");
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

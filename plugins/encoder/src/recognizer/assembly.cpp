@@ -5,7 +5,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// A residual sum: the stream plus a branch, which may be normalised before it is added.
@@ -259,4 +259,4 @@ std::optional<RecognizedEncoder> assembled(std::size_t rows, const KnownFacts& f
   return Assembler(facts, why).run(rows);
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -5,7 +5,7 @@
 
 #include "recognizer/attention_products.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 bool refers_to_computed(const Expression& expression) {
@@ -230,4 +230,4 @@ Fact derive_attention(const Node& node, KnownFacts& facts) {
   return node.type == "Softmax" ? softmax(node, facts) : Fact(Unknown{});
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -8,7 +8,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// A mask adds at most this to the score of a masked key.
@@ -359,4 +359,4 @@ Fact derive_attention_node(const Node& node, KnownFacts& facts) {
   return !is_microsoft && node.type == "Attention" ? onnx_attention(node, facts) : Fact(Unknown{});
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

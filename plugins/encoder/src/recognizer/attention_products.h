@@ -2,7 +2,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// A matrix product times `factor` that is no projection: queries times keys, probabilities times values, or the sum of
 /// unmasked rows. Unknown{""} for all others.
@@ -11,4 +11,4 @@ Fact attention_product(const Node& node, const SymbolicTensor& left, const Symbo
 
 [[nodiscard]] SymbolicTensor with_last_two_swapped(const SymbolicTensor& tensor);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 
 /// Computed values: the results of operators that are no expressions of their inputs' elements, such as matrix
 /// products, norms and sums. Expressions refer to their elements by the value's index (Expression::Kind::computed).
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Values of the tokens, "rows": EmbeddedRows, NormalizedRows, Projection, Sum and MaskedRows. Their indices are [text,
 /// token, column]. Members called `of`, `left` and `right` are indices of computed values.
@@ -169,4 +169,4 @@ using Computed = std::variant<EmbeddedRows, NormalizedRows, Projection, Activate
                               Mean, Scores, RelativeScores, Probabilities, Context, TokenCount, LastToken, RowSum,
                               SpladeMaximum, ColumnMaximum, Length, SquaredLength>;
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

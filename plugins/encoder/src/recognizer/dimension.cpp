@@ -1,6 +1,6 @@
 #include "recognizer/dimension.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 using Kind = Dimension::Kind;
@@ -68,4 +68,4 @@ std::optional<Dimension> remaining_of(const Shape& whole, const Shape& given) {
   return all && part ? over(*all, *part) : std::nullopt;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

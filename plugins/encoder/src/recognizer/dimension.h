@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// A dimension of a shape: a fixed size, or one that is known only at run time. tokens: batch * sequence.
 struct Dimension {
@@ -30,4 +30,4 @@ std::optional<Dimension> quotient_of(const Dimension& product, const Dimension& 
 /// The dimension that completes `given` to as many elements as `whole` has; empty if there is none.
 std::optional<Dimension> remaining_of(const Shape& whole, const Shape& given);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

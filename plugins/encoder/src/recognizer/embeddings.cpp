@@ -8,7 +8,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 using Kind = Expression::Kind;
@@ -211,4 +211,4 @@ std::optional<RecognizedEmbeddings> embeddings_of(const SymbolicTensor& tensor, 
   return found;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 
 #include "recognizer/simplify.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
@@ -296,4 +296,4 @@ std::vector<ExpressionPointer> terms_of(const ExpressionPointer& sum) {
   return terms;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

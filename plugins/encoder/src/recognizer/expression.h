@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "recognizer/dimension.h"
-#include "recognizer/graph.h"
 #include "recognizer/operation.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 struct Expression;
 using ExpressionPointer = std::shared_ptr<const Expression>;
@@ -90,4 +90,4 @@ std::vector<ExpressionPointer> terms_of(const ExpressionPointer& sum);
 /// An element of a constant as a number; NaN for elements of other types.
 double element_of(const Constant& constant, std::size_t index);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// 128 bits, against accidental collisions. Not cryptographic: who can load a model controls its results anyway.
@@ -113,4 +113,4 @@ SharedEncoders::Digest digest_of(const Graph& graph, Precision precision) {
   return hash.digest();
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

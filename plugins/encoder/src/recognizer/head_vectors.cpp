@@ -9,7 +9,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // The indices of the expressions: text, head, token, column.
@@ -385,4 +385,4 @@ std::optional<HeadVectors> head_vectors_of(const ExpressionPointer& expression, 
   return vectors;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

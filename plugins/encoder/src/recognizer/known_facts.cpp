@@ -6,7 +6,7 @@
 
 #include "recognizer/relative_positions.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t max_vector_elements = std::size_t{1} << 16;
@@ -165,7 +165,7 @@ std::optional<std::size_t> KnownFacts::rows_of(const SymbolicTensor& tensor, std
       tensor.shape.back().kind != Dimension::Kind::fixed || tensor.shape.back().value < 1) {
     return refuse("is not over tensors of [batch, sequence, hidden_size]");
   }
-  const bool is_constant = !gpux_encoder::contains(*tensor.expression, [](const Expression& one) {
+  const bool is_constant = !encoder::contains(*tensor.expression, [](const Expression& one) {
     return one.kind == Expression::Kind::computed || one.kind == Expression::Kind::input;
   });
   if (is_constant) return refuse("is over constants, which only ONNX Runtime's graph optimizations compute");
@@ -200,7 +200,7 @@ std::optional<std::size_t> KnownFacts::rows_of(const SymbolicTensor& tensor, std
     }
   }
   const bool is_computed =
-      gpux_encoder::contains(at, [](const Expression& one) { return one.kind == Expression::Kind::computed; });
+      encoder::contains(at, [](const Expression& one) { return one.kind == Expression::Kind::computed; });
   if (is_computed) return refuse("is over something else than hidden states");
   auto embeddings = embeddings_of(*rows, *this, why);
   if (!embeddings) return std::nullopt;
@@ -246,4 +246,4 @@ float number(const Node& node, const char* name, float otherwise) {
   return found == node.attributes.end() ? otherwise : found->second.number;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -13,7 +13,7 @@
 #include "recognizer/computed.h"
 #include "recognizer/symbolic_tensor.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Nothing is known about a value. `why` is a sentence without its full stop that names the node that was not
 /// understood.
@@ -214,4 +214,4 @@ inline Unknown unknown(const Node& node, const std::string& why) {
   return {named(node) + " " + why};
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -4,7 +4,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // The element of an input for the text and the key.
@@ -88,4 +88,4 @@ std::optional<MaskSource> bits_of(const SymbolicTensor& tensor, const KnownFacts
   return mask->source;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

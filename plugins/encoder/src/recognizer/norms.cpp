@@ -8,7 +8,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // A projection's columns as heads, in a tensor of rank 4, and the axes of its tokens and heads.
@@ -367,4 +367,4 @@ Fact derive_norm(const Node& node, KnownFacts& facts) {
   return type == "ReduceMean" ? mean(node, facts) : Fact(Unknown{});
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
@@ -104,4 +104,4 @@ double calculated(Operation operation, ElementType element_type, std::span<const
   return nothing;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

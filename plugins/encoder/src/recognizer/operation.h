@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "recognizer/graph.h"
+#include "graph/graph.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 enum class Operation : std::uint8_t {
   add,
@@ -48,4 +48,4 @@ enum class Operation : std::uint8_t {
 /// The result of an operation as ONNX Runtime computes it in `element_type`; NaN if there is none.
 double calculated(Operation operation, ElementType element_type, std::span<const double> arguments);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -7,7 +7,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr double max_norm_epsilon = 1e-6;
@@ -357,4 +357,4 @@ Fact derive_pooling(const Node& node, KnownFacts& facts) {
   return Unknown{};
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -6,7 +6,7 @@
 #include "recognizer/attention_products.h"
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 // The context that rows of [text, token, column] are: all heads side by side.
@@ -152,4 +152,4 @@ Fact derive_product(const Node& node, KnownFacts& facts) {
   return Unknown{};
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -8,7 +8,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// The outputs of an encoder at which a graph can be divided.
@@ -341,4 +341,4 @@ std::optional<RecognizedEncoder> recognize(const Graph& graph, std::string& reas
   return Recognizer(graph, reason, first.facts().input_ids, first.facts().vocabulary_size).run();
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "encoder/encoder.h"
+#include "graph/graph.h"
 #include "recognizer/expression.h"
-#include "recognizer/graph.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// Of `size` elements. gamma: null for 1; beta: null for 0.
 struct RecognizedNorm {
@@ -149,4 +149,4 @@ std::optional<RecognizedEncoder> recognize(const Graph& graph, std::string& reas
 /// The weights of the encoder, copied from the graph's constants and packed.
 Weights weights_of(const RecognizedEncoder& found, Precision precision);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

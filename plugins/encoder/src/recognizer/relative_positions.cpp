@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t head_axis = 1, query_axis = 2, key_axis = 3;
@@ -251,4 +251,4 @@ std::optional<std::size_t> table_positions(const Expression& expression, std::si
   return count == 0 ? std::nullopt : std::optional(count);
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

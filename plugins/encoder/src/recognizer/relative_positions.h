@@ -6,7 +6,7 @@
 #include "recognizer/expression.h"
 
 /// Expressions of the indices [text, head, query, key] as functions of the difference key - query.
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// The indices of a query and a key that are `difference` apart.
 struct QueryAndKey {
@@ -44,4 +44,4 @@ struct VisibleRange {
 /// difference, all that the table has. Empty if it is no such element.
 [[nodiscard]] std::optional<std::size_t> table_positions(const Expression& expression, std::size_t num_heads);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -9,7 +9,7 @@
 #include "recognizer/known_facts.h"
 #include "recognizer/relative_positions.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// A mask adds at most this to the score of a masked key.
@@ -156,4 +156,4 @@ std::string replace_scores(AttentionScores& scores, const ExpressionPointer& con
   return apply_visibility(scores, *found, true);
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -8,7 +8,7 @@
 #include "recognizer/known_facts.h"
 #include "recognizer/relative_positions.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t text_axis = 0, head_axis = 1, query_axis = 2, key_axis = 3;
@@ -184,4 +184,4 @@ std::optional<AttentionScores> scores_of(const ExpressionPointer& expression, co
   return why.empty() ? reader.finish(why) : std::nullopt;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -5,7 +5,7 @@
 
 #include "recognizer/known_facts.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 bool refers_to_computed(const Expression& expression) {
@@ -104,4 +104,4 @@ Fact settled(const Node& node, SymbolicTensor result, KnownFacts& facts) {
   return result;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

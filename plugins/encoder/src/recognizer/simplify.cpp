@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 constexpr std::size_t max_elements_to_look_at = 4096;
@@ -153,4 +153,4 @@ ExpressionPointer shortened(Operation operation, ElementType element_type, std::
   }
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -4,7 +4,7 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder::symbolic {
+namespace gpux_cpu::encoder::symbolic {
 
 std::optional<SymbolicTensor> constant_of_shape(const Node& node, const Inputs& inputs) {
   const auto shape = dimensions_of(*inputs[0]);
@@ -145,4 +145,4 @@ std::optional<SymbolicTensor> einsum(const Node& node, const Inputs& inputs) {
   return result;
 }
 
-}  // namespace gpux_encoder::symbolic
+}  // namespace gpux_cpu::encoder::symbolic

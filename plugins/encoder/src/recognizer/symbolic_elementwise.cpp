@@ -6,7 +6,7 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder::symbolic {
+namespace gpux_cpu::encoder::symbolic {
 namespace {
 
 std::optional<SymbolicTensor> broadcast_apply(Operation operation, ElementType element_type, const Inputs& inputs) {
@@ -121,4 +121,4 @@ std::optional<SymbolicTensor> clip(const Node& node, const Inputs& inputs) {
   return all;
 }
 
-}  // namespace gpux_encoder::symbolic
+}  // namespace gpux_cpu::encoder::symbolic

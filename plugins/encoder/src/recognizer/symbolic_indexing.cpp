@@ -4,7 +4,7 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace symbolic {
 namespace {
 
@@ -234,4 +234,4 @@ std::vector<SymbolicTensor> split_of(const Node& node, const std::vector<const S
   return parts;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -7,7 +7,7 @@
 
 /// ONNX operators on symbolic tensors, for symbolic_tensor.cpp. The first input of each is given; others may be null or
 /// missing. Empty where the output is not known.
-namespace gpux_encoder::symbolic {
+namespace gpux_cpu::encoder::symbolic {
 
 using Inputs = std::vector<const SymbolicTensor*>;
 
@@ -52,4 +52,4 @@ std::optional<SymbolicTensor> outer_product(const Node& node, const Inputs& inpu
 std::optional<SymbolicTensor> einsum(const Node& node, const Inputs& inputs);
 std::optional<SymbolicTensor> cumsum(const Node& node, const Inputs& inputs);
 
-}  // namespace gpux_encoder::symbolic
+}  // namespace gpux_cpu::encoder::symbolic

@@ -4,7 +4,7 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace symbolic {
 namespace {
 
@@ -197,4 +197,4 @@ std::optional<SymbolicTensor> reshaped(const SymbolicTensor& data, const Shape& 
   return SymbolicTensor{wanted, data.element_type, substitute(data.expression, data_indices)};
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -7,7 +7,7 @@
 
 #include "recognizer/symbolic_operators.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace symbolic {
 
 bool is_one(const Dimension& size) {
@@ -179,4 +179,4 @@ std::optional<SymbolicTensor> symbolic_tensor_of(const Node& node, const std::ve
   return result && result->expression->node_count <= max_node_count ? result : std::nullopt;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

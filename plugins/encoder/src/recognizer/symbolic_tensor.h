@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "recognizer/expression.h"
-#include "recognizer/graph.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 
 /// A tensor whose elements are known as an expression of their indices: shapes, masks, position ids, embedding tables
 /// and sums of their rows.
@@ -52,4 +52,4 @@ std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 /// An INT attribute.
 std::int64_t integer(const Node& node, const char* name, std::int64_t otherwise);
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -11,7 +11,7 @@
 #include "recognizer/recognizer.h"
 #include "recognizer/relative_positions.h"
 
-namespace gpux_encoder {
+namespace gpux_cpu::encoder {
 namespace {
 
 /// Of texts whose length no table limits.
@@ -298,4 +298,4 @@ Weights weights_of(const RecognizedEncoder& found, Precision precision) {
   return weights;
 }
 
-}  // namespace gpux_encoder
+}  // namespace gpux_cpu::encoder

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include <onnxruntime_cxx_api.h>
+
+namespace gpux_cpu {
+
+/// What a session asks of its provider.
+struct SessionSettings {
+  std::optional<std::size_t> precision;  ///< index in ProviderDescription::precisions; empty: not set
+  std::size_t threads = 1;               ///< of ONNX Runtime, that a run can have
+};
+
+/// The session's configuration entries.
+std::unordered_map<std::string, std::string> session_entries(const OrtSessionOptions* options);
+
+/// Reads the options of this library's provider, and "gpux.threads": a host sets it to the number of its intra-op
+/// threads, as ONNX Runtime tells providers nothing of these. Without it, the processors that this process may use.
+/// Throws Ort::Exception for an option that the provider does not know, a precision that it has not, and threads that
+/// are no number from 1 to 65536.
+SessionSettings session_settings(const OrtSessionOptions* options);
+
+}  // namespace gpux_cpu

@@ -1,0 +1,203 @@
+// Weights of a recognised decoder, as the kernels read them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "recognizer/recognized_decoder.h"
+
+namespace gpux_cpu::decoder {
+namespace {
+
+// As fine as the blocks of other formats.
+constexpr std::size_t int8_block_size = 32;
+
+std::span<const float> floats_of(const Constant* constant) {
+  if (constant == nullptr) return {};
+  return {static_cast<const float*>(constant->data), constant->count()};
+}
+
+std::vector<float> copied(const Constant* constant) {
+  const std::span<const float> floats = floats_of(constant);
+  return {floats.begin(), floats.end()};
+}
+
+Norm packed(const RecognizedNorm& norm) {
+  Norm made{.gamma = copied(norm.gamma), .beta = {}, .epsilon = norm.epsilon, .kind = norm.kind};
+  if (norm.beta != nullptr) made.beta = copied(norm.beta);
+  return made;
+}
+
+std::optional<Norm> packed(const std::optional<RecognizedNorm>& norm) {
+  return norm ? std::optional(packed(*norm)) : std::nullopt;
+}
+
+bool is_same(const Constant* a, const Constant* b) {
+  if (a == b) return true;
+  if (a == nullptr || b == nullptr || a->element_type != b->element_type || a->count() != b->count()) return false;
+  const std::size_t bytes = a->count() * (a->element_type == ElementType::uint8 ? 1 : 4);
+  return a->data == b->data || std::memcmp(a->data, b->data, bytes) == 0;
+}
+
+// Also where constant folding has made a copy of one of them.
+bool have_same_weights(const RecognizedMatrix& a, const RecognizedMatrix& b) {
+  return a.bits == b.bits && a.block_size == b.block_size && a.inner == b.inner && a.columns == b.columns &&
+         a.transposed == b.transposed && is_same(a.weights, b.weights) && is_same(a.values, b.values) &&
+         is_same(a.scales, b.scales) && is_same(a.zero_points, b.zero_points);
+}
+
+QuantizedColumns columns_of(const RecognizedMatrix& matrix) {
+  return {.bits = matrix.bits,
+          .block_size = matrix.block_size,
+          .inner = matrix.inner,
+          .columns = matrix.columns,
+          .values = static_cast<const std::uint8_t*>(matrix.values->data),
+          .scales = static_cast<const float*>(matrix.scales->data),
+          .zero_points =
+              matrix.zero_points == nullptr ? nullptr : static_cast<const std::uint8_t*>(matrix.zero_points->data)};
+}
+
+std::vector<float> biases_of(std::span<const RecognizedMatrix* const> parts) {
+  const bool any = std::ranges::any_of(parts, [](const RecognizedMatrix* part) { return part->bias != nullptr; });
+  std::vector<float> all;
+  if (!any) return all;
+  for (const RecognizedMatrix* const part : parts) {
+    const std::span<const float> bias = floats_of(part->bias);
+    all.insert(all.end(), bias.begin(), bias.end());
+    if (bias.empty()) all.resize(all.size() + part->columns);
+  }
+  return all;
+}
+
+class Packer {
+ public:
+  explicit Packer(DecoderPrecision precision) : precision_(precision) {}
+
+  /// Matrices next to each other: all of floats, or all of blocks of the same kind.
+  [[nodiscard]] Projection projection(std::span<const RecognizedMatrix* const> parts) const {
+    const std::vector<float> bias = biases_of(parts);
+    if (parts.front()->weights == nullptr) {
+      std::vector<QuantizedColumns> columns;
+      for (const RecognizedMatrix* const part : parts) columns.push_back(columns_of(*part));
+      return BlockLinear(columns, bias);
+    }
+    if (precision_ == DecoderPrecision::int8) return quantized(parts, bias);
+    std::vector<PlainWeights> plain;
+    for (const RecognizedMatrix* const part : parts) {
+      plain.push_back({floats_of(part->weights).data(), part->inner, part->columns, part->transposed});
+    }
+    return Linear(precision_ == DecoderPrecision::bf16 ? Precision::bf16 : Precision::fp32, plain, bias);
+  }
+
+  [[nodiscard]] Projection projection(const RecognizedMatrix& matrix) const {
+    const RecognizedMatrix* const part = &matrix;
+    return projection(std::span(&part, 1));
+  }
+
+ private:
+  [[nodiscard]] static Projection quantized(std::span<const RecognizedMatrix* const> parts,
+                                            std::span<const float> bias) {
+    std::vector<QuantizedMatrix> matrices;
+    std::vector<QuantizedColumns> columns;
+    for (const RecognizedMatrix* const part : parts) {
+      matrices.push_back(
+          quantize(floats_of(part->weights).data(), part->inner, part->columns, !part->transposed, int8_block_size));
+    }
+    for (const QuantizedMatrix& matrix : matrices) columns.push_back(matrix.columns());
+    return BlockLinear(columns, bias);
+  }
+
+  DecoderPrecision precision_;
+};
+
+// One product if their weights are of one kind; else each by itself.
+void pack_query_key_value(const RecognizedDecoder& found, const RecognizedLayer& from, const Packer& packer,
+                          DecoderLayer& to) {
+  const std::size_t queries = found.heads * found.head_size, keys = found.kv_heads * found.head_size;
+  std::vector<const RecognizedMatrix*> parts{&from.query};
+  if (from.key && from.value) parts.insert(parts.end(), {&*from.key, &*from.value});
+  const bool is_one = std::ranges::all_of(parts, [&](const RecognizedMatrix* part) {
+    return part->bits == from.query.bits && part->block_size == from.query.block_size &&
+           (part->zero_points == nullptr) == (from.query.zero_points == nullptr);
+  });
+  if (is_one) {
+    to.query_key_value.push_back({packer.projection(parts), 0});
+    to.key_column = queries;
+    to.value_column = queries + keys;
+    to.columns = to.query_key_value.front().projection.padded_columns();
+    return;
+  }
+  for (const RecognizedMatrix* const part : parts) {
+    to.query_key_value.push_back({packer.projection(*part), to.columns});
+    to.columns += to.query_key_value.back().projection.padded_columns();
+  }
+  to.key_column = to.query_key_value[1].first_column;
+  to.value_column = to.query_key_value[2].first_column;
+}
+
+std::size_t rotary_table_of(const RecognizedRotary& rotary, std::vector<RecognizedRotary>& known,
+                            DecoderWeights& weights) {
+  const auto found = std::ranges::find(known, rotary);
+  if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
+  known.push_back(rotary);
+  weights.rotary_tables.push_back({.dimensions = static_cast<std::size_t>(2 * rotary.cosines->shape[1]),
+                                   .interleaved = rotary.interleaved,
+                                   .cosines = copied(rotary.cosines),
+                                   .sines = copied(rotary.sines)});
+  const auto positions = static_cast<std::size_t>(rotary.cosines->shape[0]);
+  weights.max_positions = weights.max_positions == 0 ? positions : std::min(weights.max_positions, positions);
+  return known.size() - 1;
+}
+
+}  // namespace
+
+DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision precision) {
+  const Packer packer(precision);
+  DecoderWeights weights{.hidden_size = found.hidden_size,
+                         .heads = found.heads,
+                         .kv_heads = found.kv_heads,
+                         .head_size = found.head_size,
+                         .vocabulary = found.tokens.columns,
+                         .has_half_cache = found.has_half_cache,
+                         .token_scale = found.token_scale,
+                         .final_norm = packed(found.final_norm),
+                         .language_head = packer.projection(found.language_head),
+                         .logit_divisor = found.logit_divisor,
+                         .logit_soft_cap = found.logit_soft_cap};
+  if (have_same_weights(found.tokens, found.language_head)) {
+    weights.tokens = weights.language_head;
+  } else if (found.tokens.weights != nullptr) {
+    weights.tokens = SharedArray<float>(copied(found.tokens.weights));
+  } else {
+    weights.tokens = packer.projection(found.tokens);
+  }
+  if (found.positions != nullptr) {
+    weights.positions = SharedArray<float>(copied(found.positions));
+    weights.max_positions = static_cast<std::size_t>(found.positions->shape[0]);
+  }
+  std::vector<RecognizedRotary> rotary_tables;
+  for (const RecognizedLayer& from : found.layers) {
+    DecoderLayer to;
+    to.attention_input_norm = packed(from.attention_input_norm);
+    to.attention_branch_norm = packed(from.attention_branch_norm);
+    to.query_norm = packed(from.query_norm);
+    to.key_norm = packed(from.key_norm);
+    pack_query_key_value(found, from, packer, to);
+    if (from.rotary) to.rotary_table = rotary_table_of(*from.rotary, rotary_tables, weights);
+    to.rules = from.rules;
+    to.attention_output = packer.projection(from.attention_output);
+    to.attention_branch_factor = from.attention_branch_factor;
+    to.feed_forward_branch_factor = from.feed_forward_branch_factor;
+    to.feed_forward_input_norm = packed(from.feed_forward_input_norm);
+    to.feed_forward_branch_norm = packed(from.feed_forward_branch_norm);
+    if (from.gate) to.gate = packer.projection(*from.gate);
+    to.up = packer.projection(from.up);
+    to.down = packer.projection(from.down);
+    to.activation = from.activation;
+    weights.layers.push_back(std::move(to));
+  }
+  return weights;
+}
+
+}  // namespace gpux_cpu::decoder
