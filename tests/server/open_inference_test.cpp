@@ -1,4 +1,4 @@
-#include "server/protocols/open_inference.h"
+#include "server/protocols/open_inference/messages.h"
 
 #include <cstring>
 

@@ -1,6 +1,4 @@
 // What clients of text models write, taken apart.
-#include "server/protocols/text_requests.h"
-
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -8,7 +6,8 @@
 
 #include "base/refusal.h"
 #include "gpux/error.h"
-#include "server/protocols/image_requests.h"
+#include "server/protocols/openai/embedding_requests.h"
+#include "server/protocols/tei/requests.h"
 
 namespace gpux::server {
 namespace {

@@ -5,7 +5,8 @@
 #include "pipeline/zero_shot_images.h"
 #include "server/embed_job.h"
 #include "server/image_embed_job.h"
-#include "server/protocols/image_requests.h"
+#include "server/protocols/openai/embedding_requests.h"
+#include "server/protocols/tei/image_labels.h"
 #include "server/service_call.h"
 
 /// The routes of models that make vectors of images.

@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
-#include "server/protocols/text_requests.h"
+#include "server/protocols/text_inputs.h"
 
 namespace gpux::server {
 
