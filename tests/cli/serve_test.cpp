@@ -283,7 +283,7 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
   const auto keys = gpux.folder().write("keys", "first-key-123\n");
   const Serving server(gpux, {model("add.onnx"), "--api-key-file", keys.string()});
   std::set<std::string> listed, served;
-  for (const server::RouteInfo& route : server::Service::routes()) {
+  for (const server::Route& route : server::all_routes()) {
     served.insert(std::string(route.method) + " " + std::string(route.path));
   }
   for (const KeyLine& line : key_table) {

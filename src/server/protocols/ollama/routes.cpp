@@ -1,18 +1,22 @@
+#include "server/protocols/ollama/routes.h"
+
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/home.h"
-#include "server/embed_job.h"
 #include "server/protocols/chat_plan.h"
+#include "server/protocols/embed_texts.h"
+#include "server/protocols/generate.h"
+#include "server/protocols/model_choice.h"
 #include "server/protocols/ollama/answers.h"
+#include "server/protocols/ollama/operations.h"
 #include "server/protocols/ollama/requests.h"
-#include "server/service_call.h"
 
-/// The routes of Ollama's clients.
-namespace gpux::server {
+namespace gpux::server::ollama {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -155,15 +159,13 @@ Json capabilities_of(const ModelDescription& described, const ServedModel* model
   return able;
 }
 
-}  // namespace
-
-void Service::ollama_chat(const Call& call) {
+void chat(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
   const auto asked =
       std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work.cancellation()));
-  Call named = call;
-  if (!asked->general.model.empty()) named.name = served_name(repository_, asked->general.model);
-  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+  RouteCall named = call;
+  if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const OllamaHead head = head_of(OllamaRoute::chat, asked->general, *model);
     if (asked->conversation.messages.empty()) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
@@ -178,13 +180,13 @@ void Service::ollama_chat(const Call& call) {
   });
 }
 
-void Service::ollama_generate(const Call& call) {
+void answer_prompt(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
   const auto asked =
       std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work.cancellation()));
-  Call named = call;
-  if (!asked->general.model.empty()) named.name = served_name(repository_, asked->general.model);
-  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
+  RouteCall named = call;
+  if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const OllamaHead head = head_of(OllamaRoute::generate, asked->general, *model);
     if (asked->prompt.empty()) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
@@ -198,39 +200,41 @@ void Service::ollama_generate(const Call& call) {
   });
 }
 
-void Service::ollama_embed(const Call& call) {
+void embed(const RouteCall& call) {
   const bool is_older = call.request().path.ends_with("/embeddings");
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
   const auto read = is_older ? read_ollama_embeddings : read_ollama_embed;
   const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work.cancellation()));
-  Call named = call;
-  if (!asked->model.empty()) named.name = served_name(repository_, asked->model);
-  with_able(named, TextAbility::embed, [asked, is_older](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    EmbedJobOptions options;
-    options.embed.dimensions = asked->dimensions;
-    options.embed.normalize = !is_older;
-    options.embed.truncate = asked->truncate;
-    std::vector<TextInput> texts;
-    for (std::string& text : asked->texts) texts.emplace_back(std::move(text));
-    const std::string name = asked->model.empty() ? tagged(model->name()) : asked->model;
-    embed_texts(with.exchange, with.protocol, with.work, model, std::move(texts), std::move(options),
-                [name, is_older, arrived = with.request().arrived](const EmbedJobResult& result) {
-                  if (is_older) return ollama_vector_json(result.vectors.front());
-                  return ollama_vectors_json(name, result.vectors, result.figures.tokens, Clock::now() - arrived);
-                });
-  });
+  RouteCall named = call;
+  if (!asked->model.empty()) named.name = served_name(call.service.repository, asked->model);
+  with_able(
+      named, TextAbility::embed, [asked, is_older](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        EmbedJobOptions options;
+        options.embed.dimensions = asked->dimensions;
+        options.embed.normalize = !is_older;
+        options.embed.truncate = asked->truncate;
+        std::vector<TextInput> texts;
+        for (std::string& text : asked->texts) texts.emplace_back(std::move(text));
+        const std::string name = asked->model.empty() ? tagged(model->name()) : asked->model;
+        embed_texts(with.exchange, with.protocol, with.work, model, std::move(texts), std::move(options),
+                    [name, is_older, arrived = with.request().arrived](const EmbedJobResult& result) {
+                      if (is_older) return ollama_vector_json(result.vectors.front());
+                      return ollama_vectors_json(name, result.vectors, result.figures.tokens, Clock::now() - arrived);
+                    });
+      });
 }
 
-void Service::ollama_tags(const Call& call) {
+void list_models(const RouteCall& call) {
   Json models = Json::array();
-  for (const auto& model : repository_.descriptions()) models.push_back(listed(*model, born_));
+  for (const auto& model : call.service.repository.descriptions())
+    models.push_back(listed(*model, call.service.started_at));
   call.exchange->respond(json_response({{"models", std::move(models)}}));
 }
 
-void Service::ollama_ps(const Call& call) {
+void list_loaded(const RouteCall& call) {
   Json models = Json::array();
-  for (const auto& model : repository_.models()) {
-    Json loaded = listed(*describe(*model), born_);
+  for (const auto& model : call.service.repository.models()) {
+    Json loaded = listed(*describe(*model), call.service.started_at);
     loaded["size"] = model->size_bytes();
     std::uint64_t device_bytes = 0;
     for (const DeviceUse& use : model->device_uses()) device_bytes += use.bytes;
@@ -243,13 +247,13 @@ void Service::ollama_ps(const Call& call) {
   call.exchange->respond(json_response({{"models", std::move(models)}}));
 }
 
-void Service::ollama_show(const Call& call) {
+void show_model(const RouteCall& call) {
   const std::string name = read_ollama_show(call.request().body.text(), call.work.cancellation());
-  Call named = call;
-  if (!name.empty()) named.name = served_name(repository_, name);
+  RouteCall named = call;
+  if (!name.empty()) named.name = served_name(call.service.repository, name);
   const std::string served = name_for(named);
-  const auto described = repository_.description(served, "");
-  const std::shared_ptr<ServedModel> model = repository_.find_available(served, "");
+  const auto described = call.service.repository.description(served, "");
+  const std::shared_ptr<ServedModel> model = call.service.repository.find_available(served, "");
   const std::string& family = described->family;
   Json info{{"general.architecture", family}, {"general.parameter_count", described->info.parameter_count}};
   std::string chat_template;
@@ -263,19 +267,57 @@ void Service::ollama_show(const Call& call) {
                                         {"details", details_of(*described)},
                                         {"model_info", std::move(info)},
                                         {"capabilities", capabilities_of(*described, model.get())},
-                                        {"modified_at", ollama_time(born_)}}));
+                                        {"modified_at", ollama_time(call.service.started_at)}}));
 }
 
 // What Ollama's program and others look for before they ask for anything.
-void Service::ollama_alive(const Call& call) {
+void tell_alive(const RouteCall& call) {
   http::Response response;
   response.text = "Ollama is running";
   response.headers.add("Content-Type", "text/plain; charset=utf-8");
   call.exchange->respond(std::move(response));
 }
 
-void Service::ollama_version(const Call& call) {
+void tell_version(const RouteCall& call) {
   call.exchange->respond(json_response({{"version", gpux::version()}}));
 }
 
-}  // namespace gpux::server
+constexpr RouteContract chat_contract{
+    .ability = TextAbility::chat, .answering = Answering::in_turn, .describe = describe_chat};
+constexpr RouteContract answer_prompt_contract{
+    .ability = TextAbility::generate, .answering = Answering::in_turn, .describe = describe_generate};
+constexpr RouteContract embed_contract{
+    .ability = TextAbility::embed, .answering = Answering::in_turn, .describe = describe_embed};
+constexpr RouteContract older_embed_contract{
+    .ability = TextAbility::embed, .answering = Answering::in_turn, .describe = describe_embeddings};
+constexpr RouteContract show_model_contract{.answering = Answering::in_turn, .describe = describe_show};
+constexpr RouteContract tell_alive_contract{.describe = describe_alive};
+
+constexpr std::array<Route, 9> table{{
+    {"POST", "/api/chat", "Answers to conversations, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     chat, chat_contract},
+    {"POST", "/api/generate", "Answers to prompts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     answer_prompt, answer_prompt_contract},
+    {"POST", "/api/embed", "Vectors of texts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama, embed,
+     embed_contract},
+    {"POST", "/api/embeddings", "The vector of a text, as Ollama's older clients ask for it", RouteKey::any,
+     Protocol::ollama, embed, older_embed_contract},
+    {"GET", "/api/tags", "The models served, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     list_models},
+    {"GET", "/api/ps", "The models that are loaded, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     list_loaded},
+    {"POST", "/api/show", "A model, as Ollama's clients ask for it", RouteKey::any, Protocol::ollama, show_model,
+     show_model_contract},
+    {"GET", "/api/version", "The version of the server, as Ollama's clients ask for it", RouteKey::any,
+     Protocol::ollama, tell_version},
+    {"GET", "/", "Whether the server answers, as Ollama's clients ask for it", RouteKey::none, Protocol::ollama,
+     tell_alive, tell_alive_contract},
+}};
+
+}  // namespace
+
+std::span<const Route> routes() noexcept {
+  return table;
+}
+
+}  // namespace gpux::server::ollama

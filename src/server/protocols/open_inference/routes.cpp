@@ -1,4 +1,7 @@
+#include "server/protocols/open_inference/routes.h"
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <fmt/format.h>
@@ -7,14 +10,18 @@
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
 #include "server/probe.h"
+#include "server/protocols/answer_times.h"
+#include "server/protocols/error_answers.h"
+#include "server/protocols/model_choice.h"
 #include "server/protocols/open_inference/messages.h"
-#include "server/service_call.h"
+#include "server/protocols/open_inference/operations.h"
+#include "server/protocols/readiness.h"
 #include "server/text_job.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
 /// The routes of the Open Inference Protocol, and of its extensions that Triton has.
-namespace gpux::server {
+namespace gpux::server::open_inference_v2 {
 namespace {
 
 bool takes_texts(const ServedModel& model) {
@@ -102,9 +109,7 @@ void read_no_parameters(std::string_view body, std::initializer_list<std::string
   }
 }
 
-}  // namespace
-
-void Service::open_inference_metadata(const Call& call) {
+void server_metadata(const RouteCall& call) {
   std::string text = R"({"name":"gpux","version":)";
   append_json_string(text, gpux::version());
   text += R"(,"extensions":[)";
@@ -115,12 +120,12 @@ void Service::open_inference_metadata(const Call& call) {
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
-void Service::open_inference_model(const Call& call) {
-  const auto model = repository_.description(name_for(call), call.version.value_or(""));
+void model_metadata(const RouteCall& call) {
+  const auto model = call.service.repository.description(name_for(call), call.version.value_or(""));
   std::string text = R"({"name":)";
   append_json_string(text, model->name);
   text += R"(,"versions":[)";
-  const std::vector<std::string> versions = repository_.versions(model->name);
+  const std::vector<std::string> versions = call.service.repository.versions(model->name);
   for (std::size_t i = 0; i < versions.size(); ++i) {
     if (i != 0) text += ',';
     append_json_string(text, versions[i]);
@@ -138,20 +143,21 @@ void Service::open_inference_model(const Call& call) {
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
-void Service::open_inference_config(const Call& call) {
+void config(const RouteCall& call) {
   std::string text;
-  append_model_config(text, *repository_.description(name_for(call), call.version.value_or("")));
+  append_model_config(text, *call.service.repository.description(name_for(call), call.version.value_or("")));
   call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 
-void Service::open_inference_ready(const Call& call) {
+void model_ready(const RouteCall& call) {
   const std::string name = name_for(call);
-  if (!ready_) {
+  if (!call.service.is_ready) {
     respond_readiness(*call.exchange, false, "the server is shutting down");
     return;
   }
-  probe(repository_, name, call.version.value_or(""), {options_.probe_timeout, options_.probe_after},
-        [exchange = call.exchange, name = repository_.name_of(name)](bool answered) {
+  probe(call.service.repository, name, call.version.value_or(""),
+        {call.service.options.probe_timeout, call.service.options.probe_after},
+        [exchange = call.exchange, name = call.service.repository.name_of(name)](bool answered) {
           std::string text = R"({"name":)";
           append_json_string(text, name);
           text += fmt::format(R"(,"ready":{}}})", answered);
@@ -159,11 +165,11 @@ void Service::open_inference_ready(const Call& call) {
         });
 }
 
-void Service::open_inference_infer(const Call& call) {
-  with_model(call, [this](const Call& with, const std::shared_ptr<ServedModel>& model) {
+void infer(const RouteCall& call) {
+  with_model(call, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     // Numbers of binary tensors stay where they are; texts do not.
     const std::size_t bytes = with.request().body.bytes.size();
-    if (with.is_read_later || bytes <= options_.read_here_bytes || !takes_texts(*model)) {
+    if (with.is_read_later || bytes <= with.service.options.read_here_bytes || !takes_texts(*model)) {
       infer_with(with.exchange, with.work, model);
       return;
     }
@@ -178,12 +184,12 @@ void Service::open_inference_infer(const Call& call) {
   });
 }
 
-void Service::open_inference_statistics(const Call& call) {
+void statistics(const RouteCall& call) {
   std::vector<std::shared_ptr<const ModelDescription>> models;
   if (call.name) {
-    models.push_back(repository_.description(*call.name, call.version.value_or("")));
+    models.push_back(call.service.repository.description(*call.name, call.version.value_or("")));
   } else {
-    models = repository_.descriptions();
+    models = call.service.repository.descriptions();
   }
   std::string text = R"({"model_stats":[)";
   for (std::size_t i = 0; i < models.size(); ++i) {
@@ -193,7 +199,7 @@ void Service::open_inference_statistics(const Call& call) {
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
-void Service::repository_index(const Call& call) {
+void repository_index(const RouteCall& call) {
   bool only_ready = false;
   const std::string_view body = call.request().body.text();
   if (!body.empty()) {
@@ -205,7 +211,7 @@ void Service::repository_index(const Call& call) {
     }
   }
   std::string text = "[";
-  for (const ModelStatus& status : repository_.index()) {
+  for (const ModelStatus& status : call.service.repository.index()) {
     if (only_ready && !is_serving(status.state)) continue;
     text += text.size() == 1 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, status.name);
@@ -220,20 +226,71 @@ void Service::repository_index(const Call& call) {
   call.exchange->respond(http::Response::json(200, text + "]"));
 }
 
-void Service::repository_load(const Call& call) {
+void repository_load(const RouteCall& call) {
   read_no_parameters(call.request().body.text(), {});
-  repository_.load(
+  call.service.repository.load(
       name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
         exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
       });
 }
 
-void Service::repository_unload(const Call& call) {
+void repository_unload(const RouteCall& call) {
   // No model of gpux depends on another.
   read_no_parameters(call.request().body.text(), {"unload_dependents"});
-  repository_.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
+  call.service.repository.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
     exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
   });
 }
 
-}  // namespace gpux::server
+constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
+constexpr RouteContract infer_contract{
+    .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_infer};
+constexpr RouteContract repository_index_contract{.describe = describe_index};
+constexpr RouteContract loading_contract{.answering = Answering::by_readiness, .describe = describe_loading};
+
+constexpr std::array<Route, 14> table{{
+    {"GET", "/v2", "Server metadata", RouteKey::any, Protocol::open_inference, server_metadata},
+    {"GET", "/v2/health/live", "Whether the process answers", RouteKey::none, Protocol::open_inference, answer_live,
+     by_readiness},
+    {"GET", "/v2/health/ready", "Whether every model answers", RouteKey::none, Protocol::open_inference, answer_ready,
+     by_readiness},
+    // Before those with a name, as this is none.
+    {"GET", "/v2/models/stats", "Counters of every model", RouteKey::any, Protocol::open_inference, statistics},
+    {"GET", "/v2/models/{name}", "Model metadata", RouteKey::any, Protocol::open_inference, model_metadata},
+    {"GET", "/v2/models/{name}/versions/{version}", "Model metadata", RouteKey::any, Protocol::open_inference,
+     model_metadata},
+    {"GET", "/v2/models/{name}/config", "Model configuration", RouteKey::any, Protocol::open_inference, config},
+    {"GET", "/v2/models/{name}/versions/{version}/config", "Model configuration", RouteKey::any,
+     Protocol::open_inference, config},
+    {"GET", "/v2/models/{name}/ready", "Whether the model answers", RouteKey::none, Protocol::open_inference,
+     model_ready, by_readiness},
+    {"GET", "/v2/models/{name}/versions/{version}/ready", "Whether the model answers", RouteKey::none,
+     Protocol::open_inference, model_ready, by_readiness},
+    {"POST", "/v2/models/{name}/infer", "Run a model", RouteKey::any, Protocol::open_inference, infer, infer_contract},
+    {"POST", "/v2/models/{name}/versions/{version}/infer", "Run a model", RouteKey::any, Protocol::open_inference,
+     infer, infer_contract},
+    {"GET", "/v2/models/{name}/stats", "Counters of a model", RouteKey::any, Protocol::open_inference, statistics},
+    {"GET", "/v2/models/{name}/versions/{version}/stats", "Counters of a model", RouteKey::any,
+     Protocol::open_inference, statistics},
+}};
+
+constexpr std::array<Route, 3> repository_table{{
+    {"POST", "/v2/repository/index", "The known models, loaded or not", RouteKey::any, Protocol::open_inference,
+     repository_index, repository_index_contract},
+    {"POST", "/v2/repository/models/{name}/load", "Load or reload a model", RouteKey::any, Protocol::open_inference,
+     repository_load, loading_contract},
+    {"POST", "/v2/repository/models/{name}/unload", "Take a model out of service", RouteKey::any,
+     Protocol::open_inference, repository_unload, loading_contract},
+}};
+
+}  // namespace
+
+std::span<const Route> routes() noexcept {
+  return table;
+}
+
+std::span<const Route> repository_routes() noexcept {
+  return repository_table;
+}
+
+}  // namespace gpux::server::open_inference_v2

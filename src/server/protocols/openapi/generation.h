@@ -1,22 +1,30 @@
 #pragma once
 
-#include <optional>
-#include <string_view>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
-#include <vector>
 
-#include "server/models/served_model.h"
-#include "server/protocols/openapi/schema.h"
-#include "server/text_ability.h"
+#include "server/protocols/openapi/operation.h"
 
-/// What routes with generated texts take and give, and Ollama's routes.
+/// Schemas of requests for generated texts, as several protocols have them.
 namespace gpux::server::openapi {
 
-/// What a model has to be able to for such a route; empty where the path is none, or is for all models.
-std::optional<TextAbility> generation_ability_for(std::string_view path);
+/// Members that all protocols read alike: read_common_sampling().
+Json sampling();
 
-/// Request and answer of such a route; empty where the path is none. `models`: those that it may be for.
-std::optional<std::pair<Json, Json>> generation_schemas(std::string_view path,
-                                                        const std::vector<const ServedModel*>& models);
+/// The functions that a chat may call.
+Json tools();
+
+/// A whole number, or null.
+Json whole_from(std::int64_t low, std::int64_t high);
+
+Json list(Json items, std::size_t least, std::size_t most);
+
+/// Puts the members of `more` behind.
+void add(Json& properties, Json more);
+
+/// JSON in; JSON out, or text in pieces of this media type.
+Operation generation(Json request, Json answer, const std::string& streamed);
 
 }  // namespace gpux::server::openapi

@@ -1,60 +1,17 @@
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include "server/protocols/tei/classify.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <utility>
 
 #include "pipeline/zero_shot.h"
-#include "runtime/labels.h"
+#include "server/protocols/error_answers.h"
 #include "server/protocols/plain_text.h"
-#include "server/protocols/tei/requests.h"
-#include "server/service_call.h"
-#include "server/text_job.h"
-#include "tensor/convert.h"
+#include "server/protocols/tei/run_texts.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
-/// The routes of models that judge texts.
-namespace gpux::server {
+namespace gpux::server::tei {
 namespace {
-
-/// What the answer to a request is made of.
-using Body = std::function<std::string(const NamedValues& outputs)>;
-
-pipeline::PrepareOptions prepared_as(const TextTreatment& treatment) {
-  pipeline::PrepareOptions options;
-  options.truncate = treatment.truncate;
-  if (treatment.truncate_left) options.truncate_left = true;
-  return options;
-}
-
-void run_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-               const std::shared_ptr<ServedModel>& model, NamedValues inputs, std::vector<std::string> outputs,
-               const pipeline::PrepareOptions& options, Body body) {
-  const http::Request& request = exchange->request();
-  const auto figures = std::make_shared<TextFigures>();
-  const Pending pending = submit(
-      model, {.inputs = std::move(inputs), .outputs = std::move(outputs), .priority = 0, .arrived = request.arrived},
-      work,
-      [exchange, body = std::move(body), figures, compute_type = compute_type_of(model->runtime().verdict()),
-       arrived = request.arrived](runtime::InferAnswer&& answer) {
-        try {
-          if (answer.error) throw Error(*answer.error);
-          http::Response response = http::Response::json(200, body(answer.outputs));
-          add_text_headers(response, *figures, compute_type, arrived);
-          exchange->respond(std::move(response));
-        } catch (...) {
-          exchange->respond(error_response(current_error(), Protocol::texts));
-        }
-      },
-      runtime::Here::allowed, {.prepare = options, .figures = figures});
-  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
-}
-
-Tensor strings_of(std::vector<std::string> texts) {
-  const auto count = static_cast<std::int64_t>(texts.size());
-  return Tensor::of_strings({count}, std::move(texts));
-}
 
 std::string scores_json(const std::vector<runtime::LabelledScore>& scores) {
   std::string text = "[";
@@ -121,30 +78,6 @@ std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& ro
   return text + "]";
 }
 
-std::string ranking_json(const std::vector<float>& scores, const std::vector<std::string>& texts, bool return_text) {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // NaN is no score to sort by: it goes last.
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    if (std::isnan(scores[a]) || std::isnan(scores[b])) return !std::isnan(scores[a]) && std::isnan(scores[b]);
-    return scores[a] > scores[b];
-  });
-  std::string out = "[";
-  for (const std::size_t index : order) {
-    if (out.size() > 1) out += ',';
-    out += fmt::format(R"({{"index":{},)", index);
-    if (return_text) {
-      out += R"("text":)";
-      append_json_string(out, texts[index]);
-      out += ',';
-    }
-    out += R"("score":)";
-    append_json(out, Tensor::of<float>({}, std::span(&scores[index], 1)));
-    out += '}';
-  }
-  return out + "]";
-}
-
 bool is_for_classifier(const ServedModel& model, std::string_view body) {
   if (!is_able(model, TextAbility::classify) || !is_object(body)) return false;
   const auto& inputs = model.signature().inputs;
@@ -179,45 +112,4 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
   }
 }
 
-void Service::rerank(const Call& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
-  const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
-  with_able(call, TextAbility::rank, [asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    if (const importer::LateInteraction* late = late_interaction_of(*model)) {
-      rank_by_tokens(with.exchange, with.work, model, *late, std::move(*asked));
-      return;
-    }
-    run_texts(with.exchange, with.work, model,
-              {{"query", strings_of({asked->query})}, {"text", strings_of(asked->texts)}},
-              {model->pipeline()->logits()}, prepared_as(asked->treatment), [asked](const NamedValues& outputs) {
-                const Tensor scores = convert(*outputs.front().second.tensor(), ElementType::float32);
-                const std::span<const float> floats = scores.as<float>();
-                std::vector<float> answer(floats.begin(), floats.end());
-                // As text-embeddings-inference has it, whatever the model's own activation is.
-                for (float& score : answer) score = asked->raw_scores ? score : 1 / (1 + std::exp(-score));
-                return ranking_json(answer, asked->texts, asked->return_text);
-              });
-  });
-}
-
-void Service::texts_by_ability(const Call& call) {
-  if (!is_plain_text(call.request()) && is_similarity(call.request().body.text())) {
-    similarity(call);
-    return;
-  }
-  with_able(call, TextAbility::any, [this](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    Call named = with;
-    named.name = model->name();
-    if (is_able(*model, TextAbility::embed)) {
-      embed(named);
-    } else if (is_able(*model, TextAbility::embed_sparse)) {
-      embed_sparse(named);
-    } else if (is_able(*model, TextAbility::rank)) {
-      rerank(named);
-    } else {
-      classify(with.exchange, with.work, model);
-    }
-  });
-}
-
-}  // namespace gpux::server
+}  // namespace gpux::server::tei

@@ -1,3 +1,5 @@
+#include "server/protocols/generate.h"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -9,16 +11,10 @@
 #include "server/api_keys.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
-#include "server/protocols/chat_plan.h"
-#include "server/protocols/generation_plan.h"
-#include "server/protocols/openai/answers.h"
-#include "server/protocols/openai/chat_requests.h"
-#include "server/protocols/openai/completion_requests.h"
+#include "server/protocols/answer_times.h"
+#include "server/protocols/error_answers.h"
 #include "server/protocols/request_error.h"
-#include "server/request_trace.h"
-#include "server/service_call.h"
 
-/// The routes of models that generate text, for OpenAI's clients.
 namespace gpux::server {
 namespace {
 
@@ -93,13 +89,6 @@ void limit_tokens(const GenerationPlan& plan, GenerationSettings& settings, cons
   settings.min_tokens = std::min(settings.min_tokens, left);
 }
 
-AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {.id = fmt::format("{}-{}", prefix, name_request({}, {}).id),
-          .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-          .model = model.name()};
-}
-
 }  // namespace
 
 std::size_t max_prompt_bytes(std::size_t context_length) noexcept {
@@ -113,15 +102,16 @@ std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_token
   return {encoding.ids().begin(), encoding.ids().end()};
 }
 
-void Service::keep_alive(const std::shared_ptr<StreamedAnswer>& answer) {
+namespace {
+
+// Gives the client signs of life for as long as it waits.
+void keep_alive(ServiceState& service, const std::shared_ptr<StreamedAnswer>& answer) {
   const Clock::time_point now = Clock::now();
-  limits_.at(now + options_.keep_alive, [this, now, weak = std::weak_ptr(answer)] {
+  service.limits.at(now + service.options.keep_alive, [&service, now, weak = std::weak_ptr(answer)] {
     const auto waiting = weak.lock();
-    if (waiting && waiting->keep_alive(now)) keep_alive(waiting);
+    if (waiting && waiting->keep_alive(now)) keep_alive(service, waiting);
   });
 }
-
-namespace {
 
 // Whose request it is: by its key, or, without keys, by the address of its peer.
 std::string client_of(const http::Request& request, std::span<const std::string> keys) {
@@ -185,10 +175,8 @@ http::Response with_times(std::string text, const AnswerUsage& usage, Clock::tim
   return response;
 }
 
-}  // namespace
-
-void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
-                          Prompts prompts) {
+void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
+                 Prompts prompts) {
   const auto refuse = [protocol = call.protocol](const Error& error) { return error_response(error, protocol); };
   std::shared_ptr<StreamedAnswer> streamed;
   std::shared_ptr<AnswerSink> sink;
@@ -201,14 +189,14 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
     };
     sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work, render, refuse);
   }
-  const auto job =
-      make_job(*call.exchange, call.work, options_.api_keys, model, plan, std::move(prompts), std::move(sink));
+  const auto job = make_job(*call.exchange, call.work, call.service.options.api_keys, model, plan, std::move(prompts),
+                            std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
   job->start();
-  if (streamed) keep_alive(streamed);
+  if (streamed) keep_alive(call.service, streamed);
   // In time, however long the run in progress takes.
   if (const auto deadline = call.work.deadline.time()) {
-    limits_.at(*deadline, [weak = std::weak_ptr(job)] {
+    call.service.limits.at(*deadline, [weak = std::weak_ptr(job)] {
       if (const auto late = weak.lock()) {
         late->fail(Error(ErrorCode::deadline_exceeded, "the text was not finished in time"));
       }
@@ -216,10 +204,12 @@ void Service::start_texts(const Call& call, const std::shared_ptr<ServedModel>& 
   }
 }
 
-void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
+}  // namespace
+
+void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
   const auto plan = std::make_shared<GenerationPlan>(std::move(given));
   const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_of(*plan, model->render_pace()), [this, call, model, plan, prompts] {
+  do_units(call, cost_of(*plan, model->render_pace()), [call, model, plan, prompts] {
     try {
       prepare(*plan, model->render_pace());
       const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
@@ -242,54 +232,6 @@ void Service::generate(const Call& call, const std::shared_ptr<ServedModel>& mod
       call.exchange->respond(error_response_of(error, plan->members, call.protocol));
     }
     return false;
-  });
-}
-
-void Service::openai_completions(const Call& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
-  const auto asked =
-      std::make_shared<CompletionRequest>(read_completion(call.request().body.text(), call.work.cancellation()));
-  Call named = call;
-  if (!asked->model.empty()) named.name = asked->model;
-  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    GenerationPlan plan{.prompts = std::move(asked->prompts),
-                        .special_tokens = asked->special_tokens,
-                        .settings = std::move(asked->settings),
-                        .answers = asked->answers,
-                        .members = {.prompt = "prompt", .form = std::move(asked->form_member)},
-                        .format = {}};
-    const AnswerHead head = head_of("cmpl", *model);
-    if (asked->stream.is_streamed) {
-      plan.format.events = [head, has_usage = asked->stream.has_usage] {
-        return completion_answer_events(head, has_usage);
-      };
-    }
-    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
-      return completion_answer_json(head, choices, usage);
-    };
-    plan.format.reader = [] { return std::make_unique<PlainReader>(); };
-    generate(with, model, std::move(plan));
-  });
-}
-
-void Service::openai_chat(const Call& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
-  const auto asked = std::make_shared<ChatRequest>(read_chat(call.request().body.text(), call.work.cancellation()));
-  Call named = call;
-  if (!asked->model.empty()) named.name = asked->model;
-  with_able(named, TextAbility::generate, [this, asked](const Call& with, const std::shared_ptr<ServedModel>& model) {
-    GenerationPlan plan =
-        plan_chat(model, std::move(asked->conversation), std::move(asked->settings), with.request().body.text().size());
-    plan.answers = asked->answers;
-    plan.members = {.prompt = "messages", .form = std::move(asked->form_member)};
-    const AnswerHead head = head_of("chatcmpl", *model);
-    if (asked->stream.is_streamed) {
-      plan.format.events = [head, has_usage = asked->stream.has_usage] { return chat_answer_events(head, has_usage); };
-    }
-    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
-      return chat_answer_json(head, choices, usage);
-    };
-    generate(with, model, std::move(plan));
   });
 }
 

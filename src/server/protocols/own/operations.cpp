@@ -1,18 +1,21 @@
-#include "server/protocols/openapi/tensors.h"
+#include "server/protocols/own/operations.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
+#include <utility>
 
-#include "server/protocols/open_inference/messages.h"
-#include "server/protocols/openapi/texts.h"
+#include "server/protocols/tei/operations.h"
 #include "server/text_ability.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
 
-namespace gpux::server::openapi {
+namespace gpux::server::own {
 namespace {
+
+using namespace openapi;
 
 // What rounds to the type's largest finite value still fits: up to half a step beyond it. As JSON writes float32's and
 // bfloat16's bounds, in the fewest digits, they lie just below the half and so belong to what fits; float16's is exact.
@@ -90,25 +93,8 @@ Json item_schema(const std::vector<SignatureEntry>& entries, bool is_answer) {
   return schema;
 }
 
-// A tensor in JSON that is this input. That shape and data agree is beyond what a schema can say.
-Json infer_input_schema(const SignatureEntry& entry) {
-  Json input = tensor_schema();
-  input["properties"]["name"] = {{"const", entry.name}};
-  if (const auto datatype = datatype_of(entry.type.element); !datatype.empty()) {
-    input["properties"]["datatype"] = {{"const", datatype}};
-  }
-  if (entry.type.dimensions) {
-    Json& shape = input["properties"]["shape"];
-    shape["minItems"] = shape["maxItems"] = entry.type.dimensions->size();
-  }
-  input["required"] = Json::array({"name", "shape", "datatype", "data"});
-  return input;
-}
-
-}  // namespace
-
 // An item, a list of them, or the bare value of a model's only input; of all models that it may be for.
-Json predict_request_schema(const std::vector<const ServedModel*>& models) {
+Json request_schema(const ServedList& models) {
   Json accepted = Json::array();
   for (const ServedModel* model : models) {
     const auto& own = model->runtime().info().signature.inputs;
@@ -124,13 +110,13 @@ Json predict_request_schema(const std::vector<const ServedModel*>& models) {
     }
     accepted.push_back({{"type", "array"}, {"items", item}});
     accepted.push_back(std::move(item));
-    if (is_able(*model, TextAbility::classify)) accepted.push_back(classify_schema());
-    if (model->image_tower() != nullptr) accepted.push_back(image_labels_schema());
+    if (is_able(*model, TextAbility::classify)) accepted.push_back(tei::classify_schema());
+    if (model->image_tower() != nullptr) accepted.push_back(tei::image_labels_schema());
   }
   return any_of(std::move(accepted));
 }
 
-Json predict_answer_schema(const std::vector<const ServedModel*>& models) {
+Json answer_schema(const ServedList& models) {
   Json given = Json::array();
   for (const ServedModel* model : models) {
     // What texts are answered depends on the task, and may be JSON of its own.
@@ -142,47 +128,32 @@ Json predict_answer_schema(const std::vector<const ServedModel*>& models) {
   return any_of(std::move(given));
 }
 
-Json tensor_schema() {
-  return {{"type", "object"},
-          {"properties",
-           {{"name", {{"type", "string"}}},
-            {"shape", {{"type", "array"}, {"items", {{"type", "integer"}, {"minimum", 0}}}}},
-            {"datatype",
-             {{"enum", Json::array({"BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
-                                    "FP16", "BF16", "FP32", "FP64", "BYTES"})}}},
-            {"parameters", {{"type", "object"}}},
-            {"data", {{"type", "array"}}}}},
-          {"required", Json::array({"name", "shape", "datatype"})},
-          {"additionalProperties", false}};
+}  // namespace
+
+Operation describe_predict(const ServedList& models) {
+  if (models.empty()) return {};
+  Operation operation = json_operation(request_schema(models), answer_schema(models));
+  const auto any = [&](const auto& is_such) { return std::ranges::any_of(models, is_such); };
+  operation.takes_text = any([](const ServedModel* model) { return model->pipeline() != nullptr; });
+  if (any([](const ServedModel* model) { return model->image_input() != nullptr; })) {
+    operation.request_description =
+        "Images: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
+        "form with such files (multipart/form-data).";
+  }
+  if (any([](const ServedModel* model) { return is_able(*model, TextAbility::classify); })) {
+    operation.failures["422"] = {{"description", "the texts do not fit"},
+                                 {"content", json_content(reference("Error"))}};
+  }
+  return operation;
 }
 
-// A call of infer for this model, with inputs that it has.
-Json infer_request_schema(const Signature& signature) {
-  Json inputs = Json::array();
-  for (const SignatureEntry& entry : signature.inputs) inputs.push_back(infer_input_schema(entry));
-  Json input = any_of(std::move(inputs));
-  Json outputs = Json::array();
-  for (const SignatureEntry& entry : signature.outputs) outputs.push_back(entry.name);
-  return {{"type", "object"},
-          {"properties",
-           {{"id", {{"type", "string"}}},
-            {"parameters",
-             {{"type", "object"},
-              {"properties",
-               {{"priority", {{"type", "integer"}, {"minimum", 0}}},
-                {"timeout", {{"type", "integer"}, {"minimum", 0}, {"description", "microseconds"}}},
-                {"binary_data_output", {{"type", "boolean"}}}}}}},
-            {"inputs",
-             {{"type", "array"}, {"items", std::move(input)}, {"minItems", 1}, {"maxItems", signature.inputs.size()}}},
-            {"outputs",
-             {{"type", "array"},
-              {"items",
-               {{"type", "object"},
-                {"properties", {{"name", {{"enum", outputs}}}, {"parameters", {{"type", "object"}}}}},
-                {"required", Json::array({"name"})},
-                {"additionalProperties", false}}}}}}},
-          {"required", Json::array({"inputs"})},
-          {"additionalProperties", false}};
+Operation describe_metrics(const ServedList&) {
+  return {.content = {{"text/plain", {{"schema", {{"type", "string"}}}}},
+                      {"application/json", {{"schema", {{"type", "object"}}}}}}};
 }
 
-}  // namespace gpux::server::openapi
+Operation describe_page(const ServedList&) {
+  return {.content = {{"text/html", {{"schema", {{"type", "string"}}}}}}};
+}
+
+}  // namespace gpux::server::own
