@@ -303,6 +303,22 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
   EXPECT_EQ(listed, served);
 }
 
+TEST(Serve, DocumentsWhatOptionsAnswers) {
+  const Program gpux;
+  const Serving server(gpux, {model("add.onnx")});
+  const Json paths = server.json(get("/openapi.json")).at("paths");
+  EXPECT_GE(paths.size(), 20U);
+  for (const auto& [path, methods] : paths.items()) {
+    SCOPED_TRACE(path);
+    const Answered answered = server.ask("OPTIONS " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ASSERT_TRUE(methods.contains("options"));
+    EXPECT_TRUE(methods.at("options").at("responses").contains(std::to_string(answered.status)));
+    for (const auto& [method, what] : methods.items()) {
+      if (method != "options") EXPECT_THAT(answered.header("allow"), HasSubstr(method == "get" ? "GET" : "POST"));
+    }
+  }
+}
+
 TEST(Serve, AcceptsLittleWithoutAKey) {
   const Program gpux;
   const auto keys = gpux.folder().write("keys", "first-key-123\n");

@@ -1,7 +1,8 @@
 #include "server/protocols/openapi/document.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <iterator>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -90,6 +91,15 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   return found;
 }
 
+// Of every path: Service::admit() answers it before any route does.
+Json options_operation() {
+  const Json allow{{"description", "the methods of the path"}, {"schema", {{"type", "string"}}}};
+  return {{"summary", "The methods of this path, and what web pages may send"},
+          {"responses",
+           {{"204", {{"description", "done"}, {"headers", {{"Allow", allow}}}}},
+            {"403", {{"description", "a page that may not use the server"}}}}}};
+}
+
 std::string with(std::string path, std::string_view capture, std::string_view value) {
   const std::size_t place = path.find(capture);
   return place == std::string::npos ? path : path.replace(place, capture.size(), value);
@@ -123,29 +133,24 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
   Json paths = Json::object();
   for (const Route& route : routes) {
     const std::string method = lower(route.method);
-    const auto serves = [&](const ServedModel& model) {
-      return !route.contract.ability || is_able(model, *route.contract.ability);
-    };
-    if (route.contract.ability && route.path.find("{name}") == std::string_view::npos) {
-      ServedList able;
-      for (const ServedModel* model : without_a_name) {
-        if (serves(*model)) able.push_back(model);
-      }
-      if (!able.empty()) paths[std::string(route.path)][method] = operation(route, able, keys_are_set);
-      continue;
-    }
+    const std::optional<TextAbility> ability = route.contract.ability;
+    const auto serves = [&](const ServedModel* model) { return !ability || is_able(*model, *ability); };
     if (route.path.find("{name}") == std::string_view::npos) {
-      paths[std::string(route.path)][method] = operation(route, without_a_name, keys_are_set);
+      ServedList able;
+      std::ranges::copy_if(without_a_name, std::back_inserter(able), serves);
+      if (ability && able.empty()) continue;
+      paths[std::string(route.path)][method] = operation(route, able, keys_are_set);
       continue;
     }
     // Each model has its own shapes, so each has its own paths.
     for (const auto& model : models) {
-      if (!serves(*model)) continue;
+      if (!serves(model.get())) continue;
       std::string path = with(std::string(route.path), "{name}", escaped(model->name()));
       path = with(path, "{version}", escaped(model->version()));
       paths[path][method] = operation(route, {model.get()}, keys_are_set);
     }
   }
+  for (auto& [path, methods] : paths.items()) methods["options"] = options_operation();
   return {{"openapi", "3.1.0"},
           {"info", {{"title", "gpux"}, {"version", gpux::version()}}},
           {"paths", std::move(paths)},
@@ -213,6 +218,7 @@ std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, c
   const Json all = document(models, default_model, routes, keys_are_set);
   for (const auto& [path, methods] : all["paths"].items()) {
     for (const auto& [method, what] : methods.items()) {
+      if (method == "options") continue;  // alike everywhere
       page += "<details><summary><b>";
       page += upper(method);
       page += "</b> <code>";
