@@ -58,6 +58,23 @@ std::string table_of(std::span<const Route> routes) {
   return table;
 }
 
+// The fields of each request: those that must be there in bold.
+std::string fields_of(std::span<const Route> routes) {
+  std::string table = "| route | fields |\n|---|---|\n";
+  std::set<std::span<const Field> (*)()> seen;
+  for (const Route& route : routes) {
+    if (route.contract.fields == nullptr || !seen.insert(route.contract.fields).second) continue;
+    std::string names;
+    for (const Field& field : route.contract.fields()) {
+      if (field.kind == FieldKind::refused) continue;
+      const std::string name = "`" + std::string(field.name) + "`";
+      names += (names.empty() ? "" : ", ") + (field.use == FieldUse::required ? "**" + name + "**" : name);
+    }
+    table += "| `" + written(route.path) + "` | " + names + " |\n";
+  }
+  return table;
+}
+
 // What stands between the two marks. With GPUX_WRITE_PAGES set the page is written instead.
 void expect_on_page(const std::string& mark, const std::string& expected) {
   const std::string page = read_file(page_path);
@@ -79,11 +96,23 @@ TEST(Routes, AreTheTableOfThePage) {
   expect_on_page("routes", table_of(all_routes()));
 }
 
+TEST(Routes, HaveTheFieldsOfThePage) {
+  expect_on_page("fields", fields_of(all_routes()));
+}
+
 TEST(Routes, AreEachThereOnce) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
   for (const Route& route : all_routes()) {
     EXPECT_TRUE(seen.emplace(route.method, route.path).second) << route.method << " " << route.path;
     EXPECT_FALSE(route.summary.empty()) << route.path;
+    if (route.contract.fields == nullptr) continue;
+    EXPECT_EQ(route.method, "POST");
+    std::set<std::string_view> names;
+    for (const Field& field : route.contract.fields()) {
+      EXPECT_TRUE(names.insert(field.name).second) << route.path << ": " << field.name;
+      EXPECT_EQ(field.kind == FieldKind::refused, !field.refusal.empty()) << field.name;
+      if (field.kind == FieldKind::choice) EXPECT_FALSE(field.choices.empty()) << field.name;
+    }
   }
 }
 

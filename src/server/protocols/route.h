@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "server/browser_access.h"
+#include "server/protocols/field.h"
 #include "server/text_ability.h"
 
 namespace gpux::server {
@@ -37,7 +39,9 @@ struct RouteContract {
   BodyKind body = BodyKind::json;
   std::optional<TextAbility> ability;  ///< what a model has to be able to; empty: nothing in particular
   Answering answering = Answering::at_once;
-  /// The bodies of requests and answers, for `models`, those that the route may be for; null: any object is answered.
+  std::span<const Field> (*fields)() = nullptr;  ///< of the JSON in a body; null: none, or what the model has
+  /// The answers, and requests without a table of fields, for `models`, those that the route may be for; null: any
+  /// object is answered.
   Operation (*describe)(const std::vector<const ServedModel*>& models) = nullptr;
 };
 

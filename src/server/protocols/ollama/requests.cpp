@@ -8,11 +8,127 @@
 
 #include "generation/response_format.h"
 #include "server/protocols/generation_fields.h"
+#include "server/protocols/ollama/operations.h"
+#include "server/protocols/openapi/fields.h"
+#include "server/protocols/openapi/generation.h"
+#include "server/protocols/openapi/texts.h"
 #include "server/protocols/text_inputs.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server {
 namespace {
+
+using namespace openapi;
+using enum FieldKind;
+using enum FieldUse;
+
+constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high"};
+constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
+constexpr std::array<std::string_view, 1> call_types{"function"};
+
+constexpr std::array<Field, 4> own_option_table{{
+    {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
+    {"num_ctx", count},
+    {"repeat_penalty", number, optional, penalty_factor},
+    {"repeat_last_n", other, optional,
+     [](const ServedList&) {
+       return or_null({{"const", -1}});
+     }},
+}};
+
+std::span<const Field> option_fields() {
+  static const std::vector<Field> fields = joined({common_sampling_fields(), own_option_table});
+  return fields;
+}
+
+Json options_schema(const ServedList& models) {
+  return or_null(object_schema(option_fields(), models));
+}
+
+Json format_schema(const ServedList&) {
+  return or_null({{"anyOf", Json::array({{{"const", "json"}}, {{"type", "object"}}})}});
+}
+
+Json think_schema(const ServedList&) {
+  return or_null({{"anyOf", Json::array({{{"type", "boolean"}}, {{"enum", thinking_levels}}})}});
+}
+
+Json keep_alive_schema(const ServedList&) {
+  return or_null({{"type", Json::array({"string", "number"})}});
+}
+
+constexpr Field model_field{"model", text, optional, model_names};
+constexpr Field images_field{"images", other, undocumented};
+
+constexpr std::array<Field, 8> general_table{{
+    model_field,
+    {"stream", flag},
+    {"options", other, optional, options_schema},
+    {"format", other, optional, format_schema},
+    {"think", other, optional, think_schema, thinking_levels},
+    {"truncate", flag, optional, only_false},
+    {"shift", flag, optional, only_false},
+    {"keep_alive", other, optional, keep_alive_schema},
+}};
+
+constexpr std::array<Field, 3> message_table{
+    {{"role", choice, required, nullptr, roles}, {"content", text}, images_field}};
+constexpr std::array<Field, 2> assistant_table{{{"thinking", text}, {"tool_calls", other}}};
+constexpr std::array<Field, 3> tool_table{{{"tool_call_id", text}, {"tool_name", text}, {"name", text}}};
+
+constexpr std::array<Field, 3> call_table{{
+    {"id", text},
+    {"type", choice, optional, nullptr, call_types},
+    {"function", object, required},
+}};
+
+constexpr std::array<Field, 4> called_table{{
+    {"name", text, required},
+    {"index", whole},
+    {"description", text},
+    {"arguments", other},
+}};
+
+constexpr std::array<Field, 2> chat_table{{
+    {"messages", other, optional, ollama::messages_schema},
+    {"tools", other, optional, tools},
+}};
+
+constexpr std::array<Field, 7> generate_table{{
+    {"prompt", text},
+    {"system", text},
+    {"raw", flag},
+    {"suffix", text, undocumented},
+    {"template", text, undocumented},
+    refused_field("context", "accepted are the messages of /api/chat"),
+    images_field,
+}};
+
+// Models stay loaded, and options of generated texts change no vector.
+constexpr std::array<Field, 2> unused_table{{{"keep_alive", other, undocumented}, {"options", other, undocumented}}};
+
+Json input_schema(const ServedList&) {
+  const Json one{{"type", "string"}};
+  return {{"anyOf", Json::array({one, list(one, 1, max_texts)})}};
+}
+
+constexpr std::array<Field, 4> embed_table{{
+    model_field,
+    {"input", texts, required, input_schema},
+    {"truncate", flag},
+    {"dimensions", count},
+}};
+
+constexpr std::array<Field, 2> older_embed_table{{model_field, {"prompt", text, required}}};
+
+constexpr std::array<Field, 6> show_table{{
+    model_field,
+    {"verbose", flag},
+    {"name", text, undocumented},
+    {"system", text, undocumented},
+    {"template", text, undocumented},
+    {"options", other, undocumented},
+}};
 
 // Digits with one dot at most, off the text.
 bool take_number(std::string_view& text, bool& is_zero) {
@@ -55,7 +171,7 @@ void read_max_tokens(Members& options, GenerationSettings& settings) {
 void read_options(Members& members, OllamaSettings& read) {
   const RequestJson* value = members.find("options");
   if (value == nullptr) return;
-  Members options(*value, "options");
+  Members options(*value, "options", option_fields());
   read_common_sampling(options, read.settings);
   if (const auto penalty = options.number("repeat_penalty")) {
     read.settings.repetition_penalty = static_cast<float>(*penalty);
@@ -78,7 +194,7 @@ void read_think(Members& members, OllamaSettings& read) {
     return;
   }
   if (!think->is_string()) refuse_member("think", "is neither true nor false; accepted, too: low, medium, high");
-  (void)members.choice("think", {"low", "medium", "high"});
+  (void)members.choice("think");
   read.thinks = true;
   read.thinking_level = think->get<std::string>();
 }
@@ -110,15 +226,14 @@ void refuse_images(Members& members) {
 
 // `text` is the call as it is written: the order of arguments counts.
 ToolCall read_call(const RequestJson& value, std::string_view text, const std::string& place) {
-  Members members(value, place);
+  Members members(value, place, call_table);
   ToolCall call;
   call.id = members.text("id");
-  (void)members.choice("type", {"function"});
-  Members function(members.must_find("function"), place + ".function");
-  function.must_find("name");
+  members.ignore("type");
+  Members function(members.must_find("function"), place + ".function", called_table);
   call.name = function.text("name");
-  (void)function.whole("index");
-  (void)function.text("description");
+  function.ignore("index");
+  function.ignore("description");
   const RequestJson* arguments = function.find("arguments");
   if (arguments != nullptr && !arguments->is_object()) {
     refuse_member(function.name_of("arguments"), "is no object");
@@ -142,18 +257,19 @@ void read_calls(Members& message, std::string_view text, ChatMessage& read) {
 
 ChatMessage read_message(const RequestJson& value, std::string_view text, const std::string& place,
                          const std::vector<ChatMessage>& earlier) {
-  Members message(value, place);
-  message.must_find("role");
-  (void)message.choice("role", {"system", "user", "assistant", "tool"});
+  Members message(value, place, message_table);
+  message.ignore("role");
   ChatMessage read;
   read.role = message.text("role");
   read.content = message.text("content");
   refuse_images(message);
   if (read.role == "assistant") {
+    message.also(assistant_table);
     read.reasoning = message.text("thinking");
     read_calls(message, text, read);
   }
   if (read.role == "tool") {
+    message.also(tool_table);
     read.tool_call_id = message.text("tool_call_id");
     read.name = message.text("tool_name");
     if (read.name.empty()) read.name = message.text("name");
@@ -194,9 +310,14 @@ std::optional<bool> is_zero_duration(std::string_view text) {
   }
 }
 
+std::span<const Field> ollama::chat_fields() {
+  static const std::vector<Field> fields = joined({general_table, chat_table});
+  return fields;
+}
+
 OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "");
+  Members members(json, "", ollama::chat_fields());
   OllamaChat read;
   read.general = read_general(members, body);
   read_messages(members, body, read.conversation.messages);
@@ -205,9 +326,14 @@ OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellat
   return read;
 }
 
+std::span<const Field> ollama::generate_fields() {
+  static const std::vector<Field> fields = joined({general_table, generate_table});
+  return fields;
+}
+
 OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "");
+  Members members(json, "", ollama::generate_fields());
   OllamaGenerate read;
   read.general = read_general(members, body);
   read.prompt = members.text("prompt");
@@ -217,18 +343,22 @@ OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& c
   if (read.is_raw && read.general.thinks) refuse_member("raw", "and think are both there; accepted: one of them");
   if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
   if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
-  members.refuse("context", "accepted are the messages of /api/chat");
+  members.refuse("context");
   refuse_images(members);
   members.refuse_others();
   return read;
 }
 
+std::span<const Field> ollama::embed_fields() {
+  static const std::vector<Field> fields = joined({embed_table, unused_table});
+  return fields;
+}
+
 OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", ollama::embed_fields());
   OllamaEmbed read;
   read.model = members.text("model");
-  members.must_find("input");
   read.texts = members.texts("input");
   check_count(read.texts.size(), "input");
   read.dimensions = members.count("dimensions");
@@ -239,12 +369,16 @@ OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancell
   return read;
 }
 
+std::span<const Field> ollama::older_embed_fields() {
+  static const std::vector<Field> fields = joined({older_embed_table, unused_table});
+  return fields;
+}
+
 OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", ollama::older_embed_fields());
   OllamaEmbed read;
   read.model = members.text("model");
-  members.must_find("prompt");
   read.texts = {members.text("prompt")};
   read_keep_alive(members);
   refuse_embed_options(members);
@@ -252,11 +386,15 @@ OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& ca
   return read;
 }
 
+std::span<const Field> ollama::show_fields() {
+  return show_table;
+}
+
 std::string read_ollama_show(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", ollama::show_fields());
   const std::string model = members.text("model"), name = members.text("name");
-  (void)members.flag("verbose", false);
+  members.ignore("verbose");
   // Ollama's own program sends them empty.
   for (const char* text : {"system", "template"}) {
     if (!members.text(text).empty()) refuse_member(text, ": a model is shown as it is served; accepted: an empty text");

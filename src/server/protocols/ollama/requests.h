@@ -9,6 +9,7 @@
 #include "base/cancellation.h"
 #include "gpux/generator.h"
 #include "server/protocols/conversation.h"
+#include "server/protocols/field.h"
 
 /// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
 /// and options that are not known are refused by name, with those that are accepted.
@@ -57,5 +58,16 @@ std::string read_ollama_show(std::string_view body, const Cancellation& cancella
 /// Whether `text` is a duration as Ollama's clients write it ("5m", "1h30m", "0s", "-1"), and whether it is 0; empty
 /// where it is none.
 std::optional<bool> is_zero_duration(std::string_view text);
+
+namespace ollama {
+
+/// What the readers read, by their routes.
+std::span<const Field> chat_fields();
+std::span<const Field> generate_fields();
+std::span<const Field> embed_fields();
+std::span<const Field> older_embed_fields();
+std::span<const Field> show_fields();
+
+}  // namespace ollama
 
 }  // namespace gpux::server

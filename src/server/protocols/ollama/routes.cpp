@@ -283,14 +283,18 @@ void tell_version(const RouteCall& call) {
 }
 
 constexpr RouteContract chat_contract{
-    .ability = TextAbility::chat, .answering = Answering::in_turn, .describe = describe_chat};
-constexpr RouteContract answer_prompt_contract{
-    .ability = TextAbility::generate, .answering = Answering::in_turn, .describe = describe_generate};
+    .ability = TextAbility::chat, .answering = Answering::in_turn, .fields = chat_fields, .describe = describe_chat};
+constexpr RouteContract answer_prompt_contract{.ability = TextAbility::generate,
+                                               .answering = Answering::in_turn,
+                                               .fields = generate_fields,
+                                               .describe = describe_generate};
 constexpr RouteContract embed_contract{
-    .ability = TextAbility::embed, .answering = Answering::in_turn, .describe = describe_embed};
-constexpr RouteContract older_embed_contract{
-    .ability = TextAbility::embed, .answering = Answering::in_turn, .describe = describe_embeddings};
-constexpr RouteContract show_model_contract{.answering = Answering::in_turn, .describe = describe_show};
+    .ability = TextAbility::embed, .answering = Answering::in_turn, .fields = embed_fields, .describe = describe_embed};
+constexpr RouteContract older_embed_contract{.ability = TextAbility::embed,
+                                             .answering = Answering::in_turn,
+                                             .fields = older_embed_fields,
+                                             .describe = describe_embeddings};
+constexpr RouteContract show_model_contract{.answering = Answering::in_turn, .fields = show_fields};
 constexpr RouteContract tell_alive_contract{.describe = describe_alive};
 
 constexpr std::array<Route, 9> table{{

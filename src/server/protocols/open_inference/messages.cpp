@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpux/error.h"
+#include "server/protocols/open_inference/operations.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_reader.h"
 #include "tensor/json_text.h"
@@ -173,8 +174,8 @@ class CallReader {
         call_.binary_outputs = parameters.flag("binary_data_output").value_or(false);
         call_.set_schedule(parameters.number("priority").value_or(0), parameters.number("timeout").value_or(0));
       } else {
-        refuse(fmt::format("the request has no member {}: accepted are id, inputs, outputs, parameters",
-                           shown(member.name)));
+        refuse(fmt::format("the request has no member {}: accepted are {}", shown(member.name),
+                           names_of({open_inference_v2::infer_fields()})));
       }
     }
     if (inputs.empty()) refuse("the request has no inputs");

@@ -1,6 +1,8 @@
 #include "server/protocols/open_inference/operations.h"
 
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "server/protocols/open_inference/messages.h"
 
@@ -24,36 +26,49 @@ Json infer_input_schema(const SignatureEntry& entry) {
   return input;
 }
 
-// A call of infer for this model, with inputs that it has.
-Json infer_request_schema(const Signature& signature) {
-  Json inputs = Json::array();
-  for (const SignatureEntry& entry : signature.inputs) inputs.push_back(infer_input_schema(entry));
-  Json input = any_of(std::move(inputs));
-  Json outputs = Json::array();
-  for (const SignatureEntry& entry : signature.outputs) outputs.push_back(entry.name);
-  return {{"type", "object"},
-          {"properties",
-           {{"id", {{"type", "string"}}},
-            {"parameters",
-             {{"type", "object"},
-              {"properties",
-               {{"priority", {{"type", "integer"}, {"minimum", 0}}},
-                {"timeout", {{"type", "integer"}, {"minimum", 0}, {"description", "microseconds"}}},
-                {"binary_data_output", {{"type", "boolean"}}}}}}},
-            {"inputs",
-             {{"type", "array"}, {"items", std::move(input)}, {"minItems", 1}, {"maxItems", signature.inputs.size()}}},
-            {"outputs",
-             {{"type", "array"},
-              {"items",
-               {{"type", "object"},
-                {"properties", {{"name", {{"enum", outputs}}}, {"parameters", {{"type", "object"}}}}},
-                {"required", Json::array({"name"})},
-                {"additionalProperties", false}}}}}}},
-          {"required", Json::array({"inputs"})},
-          {"additionalProperties", false}};
+// Of the one model that the path names.
+Json inputs_schema(const ServedList& models) {
+  const std::vector<SignatureEntry>& inputs = models.front()->signature().inputs;
+  Json accepted = Json::array();
+  for (const SignatureEntry& entry : inputs) accepted.push_back(infer_input_schema(entry));
+  return {{"type", "array"}, {"items", any_of(std::move(accepted))}, {"minItems", 1}, {"maxItems", inputs.size()}};
 }
 
+Json outputs_schema(const ServedList& models) {
+  Json names = Json::array();
+  for (const SignatureEntry& entry : models.front()->signature().outputs) names.push_back(entry.name);
+  return {{"type", "array"},
+          {"items",
+           {{"type", "object"},
+            {"properties", {{"name", {{"enum", names}}}, {"parameters", {{"type", "object"}}}}},
+            {"required", Json::array({"name"})},
+            {"additionalProperties", false}}}};
+}
+
+Json id_schema(const ServedList&) {
+  return {{"type", "string"}};
+}
+
+Json parameters_schema(const ServedList&) {
+  return {{"type", "object"},
+          {"properties",
+           {{"priority", {{"type", "integer"}, {"minimum", 0}}},
+            {"timeout", {{"type", "integer"}, {"minimum", 0}, {"description", "microseconds"}}},
+            {"binary_data_output", {{"type", "boolean"}}}}}};
+}
+
+constexpr std::array<Field, 4> infer_table{{
+    {"id", FieldKind::text, FieldUse::optional, id_schema},
+    {"parameters", FieldKind::object, FieldUse::optional, parameters_schema},
+    {"inputs", FieldKind::other, FieldUse::required, inputs_schema},
+    {"outputs", FieldKind::other, FieldUse::optional, outputs_schema},
+}};
+
 }  // namespace
+
+std::span<const Field> infer_fields() {
+  return infer_table;
+}
 
 Json tensor_schema() {
   return {{"type", "object"},
@@ -79,8 +94,8 @@ Json answer_schema() {
           {"required", Json::array({"model_name", "outputs"})}};
 }
 
-Operation describe_infer(const ServedList& models) {
-  Operation operation = json_operation(infer_request_schema(models.front()->signature()), reference("InferResponse"));
+Operation describe_infer(const ServedList&) {
+  Operation operation = json_answer(reference("InferResponse"));
   operation.content["application/octet-stream"] = Json::object();  // where binary tensors are asked for
   return operation;
 }

@@ -1,9 +1,15 @@
 #pragma once
 
+#include <span>
+
+#include "server/protocols/field.h"
 #include "server/protocols/openapi/operation.h"
 
 /// What the routes of routes.h take and give.
 namespace gpux::server::open_inference_v2 {
+
+/// What read_infer_call() reads.
+std::span<const Field> infer_fields();
 
 /// A tensor in JSON.
 openapi::Json tensor_schema();

@@ -244,7 +244,7 @@ void repository_unload(const RouteCall& call) {
 
 constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
 constexpr RouteContract infer_contract{
-    .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_infer};
+    .body = BodyKind::any, .answering = Answering::in_turn, .fields = infer_fields, .describe = describe_infer};
 constexpr RouteContract repository_index_contract{.describe = describe_index};
 constexpr RouteContract loading_contract{.answering = Answering::by_readiness, .describe = describe_loading};
 

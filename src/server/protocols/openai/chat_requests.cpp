@@ -7,31 +7,91 @@
 #include <fmt/format.h>
 
 #include "base/utf8_prefix.h"
+#include "server/protocols/openai/operations.h"
+#include "server/protocols/openapi/generation.h"
 
 namespace gpux::server {
 namespace {
 
+using enum FieldKind;
+using enum FieldUse;
+
 constexpr std::size_t max_log_probabilities = 20;
 
 // What changes no answer: notes of LiteLLM on the answers of other services, and hints for caches of prompts.
+constexpr Field litellm_notes{"provider_specific_fields", object}, cache_hint{"cache_control", object};
+
+constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
+constexpr std::array<std::string_view, 1> call_types{"function"};
+
+constexpr std::array<Field, 4> part_table{{{"type", text}, {"text", text, required}, litellm_notes, cache_hint}};
+
+constexpr std::array<Field, 6> call_table{{
+    {"id", text},
+    {"type", choice, optional, nullptr, call_types},
+    {"index", whole},  // as streams have it
+    {"function", object, required},
+    litellm_notes,
+    cache_hint,
+}};
+
+constexpr std::array<Field, 4> called_table{{{"name", text, required}, {"arguments", text}, litellm_notes, cache_hint}};
+
+constexpr std::array<Field, 5> message_table{{
+    {"role", choice, required, nullptr, roles},
+    {"content", other},
+    {"name", text},
+    litellm_notes,
+    cache_hint,
+}};
+
+// With what answers have, and clients send back.
+constexpr std::array<Field, 7> assistant_table{{
+    {"reasoning_content", text},
+    {"reasoning", text},
+    {"tool_calls", other},
+    {"refusal", text},
+    refused_field("audio", "accepted are texts"),
+    refused_field("function_call", "accepted are tool_calls"),
+    {"annotations", other},
+}};
+
+constexpr std::array<Field, 1> tool_table{{{"tool_call_id", text}}};
+
+constexpr std::array<Field, 1> messages_table{{{"messages", other, required, openai::messages_schema}}};
+
+constexpr std::array<Field, 3> chat_table{{
+    {"max_completion_tokens", count},
+    {"logprobs", flag},
+    {"top_logprobs", whole, optional, nullptr, {}, max_log_probabilities},
+}};
+
+constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::tools}}};
+
+constexpr std::array<Field, 6> template_table{{
+    {"chat_template_kwargs", object},
+    {"add_generation_prompt", flag},
+    {"continue_final_message", flag, undocumented},
+    {"echo", flag, undocumented},
+    {"add_special_tokens", flag, undocumented},
+    {"modalities", texts, undocumented},
+}};
+
 void skip_notes(Members& members) {
-  for (const char* name : {"provider_specific_fields", "cache_control"}) {
-    const RequestJson* note = members.find(name);
-    if (note != nullptr && !note->is_object()) refuse_member(members.name_of(name), "is no object");
-  }
+  members.ignore("provider_specific_fields");
+  members.ignore("cache_control");
 }
 
 // Several texts are lines of one, as vLLM joins them.
 std::string read_parts(const RequestJson& parts, const std::string& place) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Members part(parts[i], fmt::format("{}[{}]", place, i));
+    Members part(parts[i], fmt::format("{}[{}]", place, i), part_table);
     const std::string type = part.text("type");
     if (type != "text") {
       refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", utf8_prefix(type, 40)));
     }
     if (i != 0) text += '\n';
-    part.must_find("text");
     text += part.text("text");
     skip_notes(part);
     part.refuse_others();
@@ -48,13 +108,12 @@ std::string read_content(Members& message) {
 }
 
 ToolCall read_tool_call(const RequestJson& value, const std::string& place) {
-  Members members(value, place);
+  Members members(value, place, call_table);
   ToolCall call;
   call.id = members.text("id");
-  (void)members.choice("type", {"function"});
-  (void)members.whole("index");  // as streams have it
-  Members function(members.must_find("function"), place + ".function");
-  function.must_find("name");
+  members.ignore("type");
+  members.ignore("index");
+  Members function(members.must_find("function"), place + ".function", called_table);
   call.name = function.text("name");
   call.arguments = function.text("arguments");
   skip_notes(function);
@@ -74,15 +133,14 @@ void read_tool_calls(Members& message, ChatMessage& read) {
   }
 }
 
-// With what answers have, and clients send back.
 void read_assistant(Members& message, ChatMessage& read) {
   read.reasoning = message.text("reasoning_content");
   if (const std::string reasoning = message.text("reasoning"); read.reasoning.empty()) read.reasoning = reasoning;
   read_tool_calls(message, read);
-  if (read.content.empty()) read.content = message.text("refusal");
-  (void)message.find("refusal");
-  message.refuse("audio", "accepted are texts");
-  message.refuse("function_call", "accepted are tool_calls");
+  // Whatever it is where there is content: clients send answers back as they got them.
+  if (message.find("refusal") != nullptr && read.content.empty()) read.content = message.text("refusal");
+  message.refuse("audio");
+  message.refuse("function_call");
   const RequestJson* annotations = message.find("annotations");
   if (annotations != nullptr && !annotations->empty()) {
     refuse_member(message.name_of("annotations"), ": accepted are none");
@@ -92,15 +150,16 @@ void read_assistant(Members& message, ChatMessage& read) {
 ChatMessage read_message(const RequestJson& value, const std::string& place, const std::vector<ChatMessage>& earlier) {
   enum Role : std::size_t { system, developer, user, assistant, tool };
 
-  Members message(value, place);
-  message.must_find("role");
-  const std::size_t role = message.choice("role", {"system", "developer", "user", "assistant", "tool"}).value_or(user);
+  Members message(value, place, message_table);
+  const std::size_t role = message.choice("role").value_or(user);
   ChatMessage read;
   // Templates know OpenAI's older name.
   read.role = role == developer ? "system" : message.text("role");
   read.content = read_content(message);
   read.name = message.text("name");
   skip_notes(message);
+  if (role == assistant) message.also(assistant_table);
+  if (role == tool) message.also(tool_table);
   if (role == assistant) read_assistant(message, read);
   if (role == tool) {
     read.tool_call_id = message.text("tool_call_id");
@@ -132,7 +191,7 @@ void read_max_tokens(Members& members, GenerationSettings& settings) {
 
 void read_log_probabilities(Members& members, GenerationSettings& settings) {
   settings.log_probabilities = members.flag("logprobs", false);
-  const auto count = members.whole("top_logprobs", max_log_probabilities);
+  const auto count = members.whole("top_logprobs");
   if (count && *count != 0 && !settings.log_probabilities)
     refuse_member("top_logprobs", "is for answers with logprobs: true");
   settings.top_log_probabilities = static_cast<std::uint32_t>(count.value_or(0));
@@ -162,9 +221,15 @@ void refuse_unsupported(Members& members) {
 
 }  // namespace
 
+std::span<const Field> chat_fields() {
+  static const std::vector<Field> fields =
+      joined({messages_table, generation_fields(), chat_table, tools_table, tool_choice_fields(), template_table});
+  return fields;
+}
+
 ChatRequest read_chat(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "");
+  Members members(json, "", chat_fields());
   ChatRequest read;
   read.model = members.text("model");
   read_messages(members, read.conversation.messages);

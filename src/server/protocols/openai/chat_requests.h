@@ -22,6 +22,8 @@ struct ChatRequest {
   StreamSettings stream;
 };
 
+[[nodiscard]] std::span<const Field> chat_fields();
+
 /// Error invalid_input as of tei/requests.h. Parts of messages other than texts are refused by their type;
 /// "continue_final_message", "echo" and "best_of" are refused.
 ChatRequest read_chat(std::string_view body, const Cancellation& cancellation = {});

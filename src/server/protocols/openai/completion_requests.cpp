@@ -1,10 +1,13 @@
 #include "server/protocols/openai/completion_requests.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "server/protocols/openapi/generation.h"
+#include "server/protocols/openapi/texts.h"
 #include "server/protocols/request_json.h"
 
 namespace gpux::server {
@@ -14,11 +17,35 @@ namespace {
 constexpr std::size_t default_tokens = 16;
 constexpr std::size_t max_log_probabilities = 20;
 
+using namespace openapi;
+using enum FieldKind;
+using enum FieldUse;
+
+Json prompts_schema(const ServedList& models) {
+  const Json prompt{{"type", "string"}}, tokens = list(token_schema(models), 1, max_texts);
+  return {{"anyOf", Json::array({prompt, tokens, list({{"anyOf", Json::array({prompt, tokens})}}, 1, max_texts)})}};
+}
+
+constexpr std::array<Field, 1> prompt_table{{{"prompt", other, required, prompts_schema}}};
+
+constexpr std::array<Field, 5> completion_table{{
+    {"logprobs", whole, optional, nullptr, {}, max_log_probabilities},
+    {"add_special_tokens", flag},
+    {"best_of", count, undocumented},
+    {"echo", flag, undocumented},
+    {"suffix", text, undocumented},
+}};
+
 }  // namespace
+
+std::span<const Field> completion_fields() {
+  static const std::vector<Field> fields = joined({prompt_table, generation_fields(), completion_table});
+  return fields;
+}
 
 CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "");
+  Members members(json, "", completion_fields());
   CompletionRequest read;
   read.prompts = read_text_inputs(members.must_find("prompt"), "prompt");
   read.model = members.text("model");
@@ -28,7 +55,7 @@ CompletionRequest read_completion(std::string_view body, const Cancellation& can
   read.answers = read_answers(members);
   read.stream = read_stream(members);
   read.special_tokens = members.flag("add_special_tokens", true);
-  if (const auto count = members.whole("logprobs", max_log_probabilities)) {
+  if (const auto count = members.whole("logprobs")) {
     read.settings.log_probabilities = true;
     read.settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
   }

@@ -24,6 +24,8 @@ struct CompletionRequest {
   StreamSettings stream;
 };
 
+[[nodiscard]] std::span<const Field> completion_fields();
+
 /// Error invalid_input as of tei/requests.h. "suffix", "echo" and a "best_of" beyond "n" are refused.
 CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation = {});
 

@@ -8,6 +8,7 @@
 
 #include "base/cancellation.h"
 #include "server/protocols/encoded_image.h"
+#include "server/protocols/field.h"
 #include "server/protocols/text_inputs.h"
 
 /// What OpenAI's clients ask of models that make vectors of texts and images.
@@ -23,6 +24,8 @@ struct OpenAiEmbeddings {
   std::size_t dimensions = 0;                               ///< 0: all
   bool base64 = false;                                      ///< vectors as base64 of little-endian float32
 };
+
+[[nodiscard]] std::span<const Field> embedding_fields();
 
 /// Errors as of tei/requests.h.
 OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});

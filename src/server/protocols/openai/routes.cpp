@@ -183,12 +183,18 @@ void chat(const RouteCall& call) {
   });
 }
 
-constexpr RouteContract embeddings_contract{
-    .ability = TextAbility::embed_any, .answering = Answering::in_turn, .describe = describe_embeddings};
-constexpr RouteContract complete_contract{
-    .ability = TextAbility::generate, .answering = Answering::in_turn, .describe = describe_completions};
-constexpr RouteContract chat_contract{
-    .ability = TextAbility::chat, .answering = Answering::in_turn, .describe = describe_chat};
+constexpr RouteContract embeddings_contract{.ability = TextAbility::embed_any,
+                                            .answering = Answering::in_turn,
+                                            .fields = embedding_fields,
+                                            .describe = describe_embeddings};
+constexpr RouteContract complete_contract{.ability = TextAbility::generate,
+                                          .answering = Answering::in_turn,
+                                          .fields = completion_fields,
+                                          .describe = describe_generation};
+constexpr RouteContract chat_contract{.ability = TextAbility::chat,
+                                      .answering = Answering::in_turn,
+                                      .fields = chat_fields,
+                                      .describe = describe_generation};
 
 constexpr std::array<Route, 5> table{{
     {"POST", "/v1/embeddings", "Vectors of texts and images, as OpenAI's clients ask for them", RouteKey::any,

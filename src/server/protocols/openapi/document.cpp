@@ -9,6 +9,7 @@
 #include "base/home.h"
 #include "base/spelling.h"
 #include "server/protocols/open_inference/operations.h"
+#include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/operation.h"
 
 namespace gpux::server {
@@ -78,6 +79,9 @@ void add_failures(Json& answers, const Route& route, const Operation& described,
 // `models`: those that the route may be for.
 Json operation(const Route& route, const ServedList& models, bool keys_are_set) {
   Operation described = route.contract.describe == nullptr ? Operation{} : route.contract.describe(models);
+  if (described.request.is_null() && route.contract.fields != nullptr) {
+    described.request = openapi::object_schema(route.contract.fields(), models);
+  }
   if (described.content.is_null()) described.content = json_content({{"type", "object"}});
   const bool waits = route.contract.answering == Answering::in_turn && !described.request.is_null();
   Json found{{"summary", route.summary}};

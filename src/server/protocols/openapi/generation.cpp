@@ -8,14 +8,6 @@ namespace {
 
 const Json text{{"type", "string"}}, flag{{"type", "boolean"}}, any_object{{"type", "object"}};
 
-Json number_from(double low, double high) {
-  return or_null({{"type", "number"}, {"minimum", low}, {"maximum", high}});
-}
-
-Json share() {
-  return or_null({{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}});
-}
-
 Json function_schema() {
   const Json name{{"type", "string"}, {"pattern", "^[A-Za-z0-9_.-]{1,64}$"}};
   return object_schema(
@@ -25,6 +17,14 @@ Json function_schema() {
 
 }  // namespace
 
+Json number_from(double low, double high) {
+  return or_null({{"type", "number"}, {"minimum", low}, {"maximum", high}});
+}
+
+Json share() {
+  return or_null({{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}});
+}
+
 Json whole_from(std::int64_t low, std::int64_t high) {
   return or_null({{"type", "integer"}, {"minimum", low}, {"maximum", high}});
 }
@@ -33,32 +33,18 @@ Json list(Json items, std::size_t least, std::size_t most) {
   return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
 }
 
-Json sampling() {
-  constexpr std::size_t max_stops = 64, max_stop_bytes = 1024 / 4;
-  const Json stop{{"type", "string"}, {"minLength", 1}, {"maxLength", max_stop_bytes}};
-  return {{"temperature", number_from(0, 100)},
-          {"top_p", share()},
-          {"min_p", number_from(0, 1)},
-          {"typical_p", share()},
-          {"top_k", whole_from(-1, INT32_MAX)},
-          {"presence_penalty", number_from(-2, 2)},
-          {"frequency_penalty", number_from(-2, 2)},
-          {"seed", or_null({{"type", "integer"}, {"minimum", INT64_MIN}, {"maximum", INT64_MAX}})},
-          {"stop", or_null({{"anyOf", Json::array({stop, list(stop, 0, max_stops)})}})}};
+Json penalty_factor(const ServedList&) {
+  return or_null({{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 100}});
 }
 
-void add(Json& properties, Json more) {
-  for (auto& [name, schema] : more.items()) properties[name] = schema;
+Json tools(const ServedList&) {
+  return or_null(list(object_schema({{"type", {{"const", "function"}}}, {"function", function_schema()}},
+                                    Json::array({"type", "function"})),
+                      0, max_tools));
 }
 
-Json tools() {
-  return list(object_schema({{"type", {{"const", "function"}}}, {"function", function_schema()}},
-                            Json::array({"type", "function"})),
-              0, max_tools);
-}
-
-Operation generation(Json request, Json answer, const std::string& streamed) {
-  Operation operation = json_operation(std::move(request), std::move(answer));
+Operation generated_answer(Json answer, const std::string& streamed) {
+  Operation operation = json_answer(std::move(answer));
   operation.content[streamed] = {{"schema", {{"type", "string"}}}};
   return operation;
 }

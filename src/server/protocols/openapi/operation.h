@@ -10,7 +10,7 @@ namespace gpux::server {
 
 /// What a route takes and gives, as the OpenAPI document has it.
 struct Operation {
-  openapi::Json request;            ///< schema of the JSON in a body; null: none is read
+  openapi::Json request;            ///< schema of the JSON in a body; null: that of the route's fields, or none is read
   openapi::Json content;            ///< of the answer, by media type
   bool takes_text = false;          ///< also a body of text/plain
   std::string request_description;  ///< of bodies that are not JSON; empty: none
@@ -18,6 +18,11 @@ struct Operation {
 };
 
 using ServedList = std::vector<const ServedModel*>;
+
+/// What a route with a table of fields answers.
+inline Operation json_answer(openapi::Json answer) {
+  return {.content = openapi::json_content(std::move(answer))};
+}
 
 /// JSON in, JSON out.
 inline Operation json_operation(openapi::Json request, openapi::Json answer) {

@@ -1,5 +1,7 @@
 #include "server/protocols/tei/image_labels.h"
 
+#include <array>
+
 #include <fmt/format.h>
 
 #include "gpux/error.h"
@@ -8,6 +10,20 @@
 #include "tensor/json_envelope.h"
 
 namespace gpux::server {
+namespace {
+
+using enum FieldKind;
+using enum FieldUse;
+
+constexpr std::array<Field, 2> label_table{{{"inputs", other, required}, {"parameters", object, required}}};
+
+constexpr std::array<Field, 3> label_parameter_table{{
+    {"candidate_labels", other, required},
+    {"hypothesis_template", text},
+    {"top_k", count},
+}};
+
+}  // namespace
 
 bool asks_for_image_labels(std::string_view body) {
   if (!is_object(body)) return false;
@@ -26,7 +42,7 @@ bool asks_for_image_labels(std::string_view body) {
 
 ImageLabels read_image_labels(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", label_table);
   ImageLabels read;
   const RequestJson& inputs = members.must_find("inputs");
   read.is_list = inputs.is_array();
@@ -38,7 +54,7 @@ ImageLabels read_image_labels(std::string_view body, const Cancellation& cancell
   } else {
     read.images.push_back(read_image(inputs, "inputs").value);
   }
-  Members parameters(members.must_find("parameters"), "parameters");
+  Members parameters(members.must_find("parameters"), "parameters", label_parameter_table);
   const RequestJson& labels = parameters.must_find("candidate_labels");
   if (!labels.is_array()) refuse_member("parameters.candidate_labels", "is no list");
   check_count(labels.size(), "parameters.candidate_labels");

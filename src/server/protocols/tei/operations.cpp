@@ -1,19 +1,20 @@
 #include "server/protocols/tei/operations.h"
 
-#include "server/protocols/openapi/texts.h"
+#include "server/protocols/openapi/fields.h"
+#include "server/protocols/tei/requests.h"
 #include "server/protocols/text_inputs.h"
+#include "server/text_ability.h"
 
 namespace gpux::server::tei {
 namespace {
 
 using namespace openapi;
 
-const Json text{{"type", "string"}}, number{{"type", "number"}}, flag = or_null({{"type", "boolean"}});
-const Json side = or_null({{"enum", Json::array({"left", "right", "Left", "Right"})}});
+const Json text{{"type", "string"}}, number{{"type", "number"}};
 const Json vectors{{"type", "array"}, {"items", {{"type", "array"}, {"items", number}}}};
 
-Operation text_operation(Json request, Json answer) {
-  Operation operation = json_operation(std::move(request), std::move(answer));
+Operation answer_to_texts(Json answer) {
+  Operation operation = json_answer(std::move(answer));
   operation.takes_text = true;
   return operation;
 }
@@ -60,70 +61,57 @@ Json image_labels_schema() {
 }
 
 Operation describe_similarity(const ServedList&) {
-  return json_operation(
-      object_schema({{"inputs", object_schema({{"source_sentence", text}, {"sentences", list_of(text)}},
-                                              Json::array({"source_sentence", "sentences"}))},
-                     {"parameters", or_null(object_schema({{"truncation_direction", side}}, Json::array()))}},
-                    Json::array({"inputs"})),
-      {{"type", "array"}, {"items", number}});
+  return json_answer({{"type", "array"}, {"items", number}});
 }
 
 Operation describe_tokenize(const ServedList&) {
-  return text_operation(
-      object_schema({{"inputs", {{"anyOf", Json::array({text, list_of(text)})}}}, {"add_special_tokens", flag}},
-                    Json::array({"inputs"})),
-      {{"type", "array"}, {"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}});
+  return answer_to_texts({{"type", "array"}, {"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}});
 }
 
-Operation describe_decode(const ServedList& models) {
-  const Json ids{{"type", "array"}, {"items", token_schema(models)}, {"minItems", 1}};
-  return json_operation(
-      object_schema({{"ids", {{"anyOf", Json::array({ids, list_of(ids)})}}}, {"skip_special_tokens", flag}},
-                    Json::array({"ids"})),
-      {{"type", "array"}, {"items", text}});
+Operation describe_decode(const ServedList&) {
+  return json_answer({{"type", "array"}, {"items", text}});
 }
 
-Operation describe_embed_all(const ServedList& models) {
-  return text_operation(object_schema({{"inputs", text_or_tokens(text, models)}, {"truncation_direction", side}},
-                                      Json::array({"inputs"})),
-                        {{"type", "array"}, {"items", vectors}});
+Operation describe_embed(const ServedList&) {
+  return answer_to_texts(vectors);
 }
 
-Operation describe_embed_sparse(const ServedList& models) {
+Operation describe_embed_all(const ServedList&) {
+  return answer_to_texts({{"type", "array"}, {"items", vectors}});
+}
+
+Operation describe_embed_sparse(const ServedList&) {
   const Json weight{{"type", "object"}, {"required", Json::array({"index", "value"})}};
-  return text_operation(
-      object_schema({{"inputs", text_or_tokens(text, models)}, {"truncation_direction", side}, {"return_tokens", flag}},
-                    Json::array({"inputs"})),
-      {{"type", "array"}, {"items", {{"type", "array"}, {"items", weight}}}});
+  return answer_to_texts({{"type", "array"}, {"items", {{"type", "array"}, {"items", weight}}}});
 }
 
 Operation describe_rerank(const ServedList&) {
-  return json_operation(
-      object_schema(
-          {{"query", text}, {"texts", list_of(text)}, {"raw_scores", flag}, {"return_text", flag}, {"truncate", flag}},
-          Json::array({"query", "texts"})),
+  return json_answer(
       {{"type", "array"}, {"items", {{"type", "object"}, {"required", Json::array({"index", "score"})}}}});
-}
-
-Operation describe_embed(const ServedList& models) {
-  return text_operation(object_schema({{"inputs", text_or_tokens(text, models)},
-                                       {"truncation_direction", side},
-                                       {"dimensions", dimensions_schema(models)}},
-                                      Json::array({"inputs"})),
-                        vectors);
 }
 
 Operation describe_by_ability(const ServedList& models) {
   const ServedModel& model = *models.front();
+  const auto with = [&](Operation operation, std::span<const Field> fields) {
+    operation.request = object_schema(fields, models);
+    return operation;
+  };
   if (is_able(model, TextAbility::embed)) {
-    const Operation embed = describe_embed(models), similarity = describe_similarity(models);
-    const auto answer = [](const Operation& of) { return of.content.at("application/json").at("schema"); };
-    return text_operation({{"anyOf", Json::array({embed.request, similarity.request})}},
-                          {{"anyOf", Json::array({answer(embed), answer(similarity)})}});
+    Operation embed = with(describe_embed(models), embed_fields());
+    const Operation similarity = with(describe_similarity(models), similarity_fields());
+    const auto either = [](const Json& one, const Json& other) -> Json {
+      return {{"anyOf", Json::array({one, other})}};
+    };
+    Json& answer = embed.content["application/json"]["schema"];
+    answer = either(answer, similarity.content.at("application/json").at("schema"));
+    embed.request = either(embed.request, similarity.request);
+    return embed;
   }
-  if (is_able(model, TextAbility::embed_sparse)) return describe_embed_sparse(models);
-  if (is_able(model, TextAbility::rank)) return describe_rerank(models);
-  return text_operation(classify_schema(), {{"type", "array"}});
+  if (is_able(model, TextAbility::embed_sparse)) return with(describe_embed_sparse(models), embed_sparse_fields());
+  if (is_able(model, TextAbility::rank)) return with(describe_rerank(models), rerank_fields());
+  Operation classify = answer_to_texts({{"type", "array"}});
+  classify.request = classify_schema();
+  return classify;
 }
 
 }  // namespace gpux::server::tei

@@ -1,12 +1,15 @@
 #include "server/protocols/tei/requests.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "server/protocols/openapi/fields.h"
+#include "server/protocols/openapi/texts.h"
 #include "server/protocols/request_json.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
@@ -15,6 +18,108 @@ namespace gpux::server {
 namespace {
 
 using Json = RequestJson;
+using openapi::list_of, openapi::or_null;
+using enum FieldKind;
+using enum FieldUse;
+using Schema = openapi::Json;
+
+constexpr std::array<std::string_view, 4> directions{"right", "Right", "left", "Left"};
+constexpr std::array<std::string_view, 3> functions{"none", "softmax", "sigmoid"};
+
+const Schema any_text{{"type", "string"}};
+
+Schema inputs_schema(const ServedList& models) {
+  return openapi::text_or_tokens(any_text, models);
+}
+
+Schema texts_schema(const ServedList&) {
+  return list_of(any_text);
+}
+
+Schema direction_schema(const ServedList&) {
+  return or_null({{"enum", Schema::array({"left", "right", "Left", "Right"})}});
+}
+
+constexpr Field inputs_field{"inputs", other, required, inputs_schema};
+constexpr Field prompt_field{"prompt_name", text, undocumented};
+constexpr Field truncate_field{"truncate", flag, undocumented};
+constexpr Field direction_field{"truncation_direction", choice, optional, direction_schema, directions};
+
+constexpr std::array<Field, 6> embed_table{{
+    inputs_field,
+    direction_field,
+    {"dimensions", count, optional, openapi::dimensions_schema},
+    truncate_field,
+    prompt_field,
+    {"normalize", flag, undocumented},
+}};
+
+constexpr std::array<Field, 4> embed_all_table{{inputs_field, direction_field, truncate_field, prompt_field}};
+
+constexpr std::array<Field, 5> embed_sparse_table{{
+    inputs_field,
+    direction_field,
+    {"return_tokens", flag},
+    truncate_field,
+    prompt_field,
+}};
+
+constexpr std::array<Field, 5> classify_table{{
+    {"inputs", other, required},
+    {"raw_scores", flag},
+    {"truncate", flag},
+    {"truncation_direction", choice, optional, nullptr, directions},
+    {"parameters", object},
+}};
+
+constexpr std::array<Field, 5> classify_parameter_table{{
+    {"function_to_apply", choice, optional, nullptr, functions},
+    {"top_k", count},
+    {"candidate_labels", other},
+    {"hypothesis_template", text},
+    {"multi_label", flag},
+}};
+
+constexpr std::array<Field, 6> rerank_table{{
+    {"query", text, required},
+    {"texts", other, required, texts_schema},
+    {"raw_scores", flag},
+    {"return_text", flag},
+    {"truncate", flag},
+    {"truncation_direction", choice, undocumented, nullptr, directions},
+}};
+
+constexpr std::array<Field, 2> sentences_table{{
+    {"source_sentence", text, required},
+    {"sentences", other, required, texts_schema},
+}};
+
+constexpr std::array<Field, 3> treatment_table{{direction_field, truncate_field, prompt_field}};
+
+constexpr std::array<Field, 2> similarity_table{{
+    {"inputs", object, required,
+     [](const ServedList& models) { return openapi::object_schema(sentences_table, models); }},
+    {"parameters", object, optional,
+     [](const ServedList& models) { return or_null(openapi::object_schema(treatment_table, models)); }},
+}};
+
+constexpr std::array<Field, 3> tokenize_table{{
+    {"inputs", other, required,
+     [](const ServedList&) -> Schema {
+       return {{"anyOf", Schema::array({any_text, list_of(any_text)})}};
+     }},
+    {"add_special_tokens", flag},
+    prompt_field,
+}};
+
+constexpr std::array<Field, 2> decode_table{{
+    {"ids", other, required,
+     [](const ServedList& models) -> Schema {
+       const Schema ids{{"type", "array"}, {"items", openapi::token_schema(models)}, {"minItems", 1}};
+       return {{"anyOf", Schema::array({ids, list_of(ids)})}};
+     }},
+    {"skip_special_tokens", flag},
+}};
 
 std::vector<std::string> read_texts(const Json& value, const std::string& place) {
   std::vector<std::string> texts;
@@ -29,7 +134,7 @@ std::vector<std::string> read_texts(const Json& value, const std::string& place)
 TextTreatment read_truncation(Members& members) {
   TextTreatment treatment;
   treatment.truncate = members.flag("truncate", true);
-  const auto direction = members.choice("truncation_direction", {"right", "Right", "left", "Left"});
+  const auto direction = members.choice("truncation_direction");
   treatment.truncate_left = direction.value_or(0) >= 2;
   return treatment;
 }
@@ -44,7 +149,7 @@ TextTreatment read_treatment(Members& members) {
 
 EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", embed_table);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
@@ -56,7 +161,7 @@ EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
 
 EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", embed_all_table);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
@@ -66,7 +171,7 @@ EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellatio
 
 EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", embed_sparse_table);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
@@ -105,7 +210,7 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
 
 ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", classify_table);
   const Json& inputs = members.must_find("inputs");
   ClassifyTexts read;
   const auto add = [&](const Json& list, const std::string& place) {
@@ -132,8 +237,8 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
   read.raw_scores = members.flag("raw_scores", false);
   read.treatment = read_truncation(members);
   if (const Json* parameters = members.find("parameters")) {
-    Members settings(*parameters, "parameters");
-    const auto function = settings.choice("function_to_apply", {"none", "softmax", "sigmoid"});
+    Members settings(*parameters, "parameters", classify_parameter_table);
+    const auto function = settings.choice("function_to_apply");
     if (function) read.activation = static_cast<Activation>(*function);
     read.top_k = settings.count("top_k");
     read_zero_shot(settings, read);
@@ -145,7 +250,7 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
 
 Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", rerank_table);
   Rerank read;
   const Json& query = members.must_find("query");
   if (!query.is_string()) refuse_member("query", "is no text");
@@ -178,8 +283,8 @@ bool is_similarity(std::string_view body) {
 
 Similarity read_similarity(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
-  Members inputs(members.must_find("inputs"), "inputs");
+  Members members(json, "", similarity_table);
+  Members inputs(members.must_find("inputs"), "inputs", sentences_table);
   Similarity read;
   const Json& source = inputs.must_find("source_sentence");
   if (!source.is_string()) refuse_member("inputs.source_sentence", "is no text");
@@ -188,7 +293,7 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
   if (!sentences.is_array()) refuse_member("inputs.sentences", "is no list");
   read.sentences = read_texts(sentences, "inputs.sentences");
   if (const Json* parameters = members.find("parameters")) {
-    Members treatment(*parameters, "parameters");
+    Members treatment(*parameters, "parameters", treatment_table);
     read.treatment = read_treatment(treatment);
     treatment.refuse_others();
   }
@@ -199,7 +304,7 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
 
 Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", tokenize_table);
   Tokenize read;
   read.inputs = read_texts(members.must_find("inputs"), "inputs");
   read.special_tokens = members.flag("add_special_tokens", true);
@@ -210,7 +315,7 @@ Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) 
 
 Decode read_decode(std::string_view body, const Cancellation& cancellation) {
   const Json json = parse_request(body, cancellation);
-  Members members(json, "");
+  Members members(json, "", decode_table);
   const Json& ids = members.must_find("ids");
   Decode read;
   if (!ids.is_array()) refuse_member("ids", "is no list");
@@ -239,5 +344,37 @@ void append_tokens(std::string& out, std::string_view text, const text::Encoding
   }
   out += ']';
 }
+
+namespace tei {
+
+std::span<const Field> embed_fields() {
+  return embed_table;
+}
+
+std::span<const Field> embed_all_fields() {
+  return embed_all_table;
+}
+
+std::span<const Field> embed_sparse_fields() {
+  return embed_sparse_table;
+}
+
+std::span<const Field> rerank_fields() {
+  return rerank_table;
+}
+
+std::span<const Field> similarity_fields() {
+  return similarity_table;
+}
+
+std::span<const Field> tokenize_fields() {
+  return tokenize_table;
+}
+
+std::span<const Field> decode_fields() {
+  return decode_table;
+}
+
+}  // namespace tei
 
 }  // namespace gpux::server

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/cancellation.h"
 #include "pipeline/zero_shot.h"
 #include "project/project_file.h"
+#include "server/protocols/field.h"
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
 
@@ -103,5 +105,18 @@ Decode read_decode(std::string_view body, const Cancellation& cancellation = {})
 /// [{"id", "text", "special", "start", "stop"}]: the bytes of each token in the text, null if it is special.
 void append_tokens(std::string& out, std::string_view text, const text::Encoding& encoding,
                    const text::Tokenizer& tokenizer);
+
+namespace tei {
+
+/// What the readers read, by their routes.
+std::span<const Field> embed_fields();
+std::span<const Field> embed_all_fields();
+std::span<const Field> embed_sparse_fields();
+std::span<const Field> rerank_fields();
+std::span<const Field> similarity_fields();
+std::span<const Field> tokenize_fields();
+std::span<const Field> decode_fields();
+
+}  // namespace tei
 
 }  // namespace gpux::server

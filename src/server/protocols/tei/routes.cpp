@@ -40,25 +40,35 @@ constexpr RouteContract answer_by_ability_contract{.body = BodyKind::json_or_tex
 constexpr RouteContract embed_contract{.body = BodyKind::json_or_text,
                                        .ability = TextAbility::embed,
                                        .answering = Answering::in_turn,
+                                       .fields = embed_fields,
                                        .describe = describe_embed};
 constexpr RouteContract embed_all_contract{.body = BodyKind::json_or_text,
                                            .ability = TextAbility::embed_tokens,
                                            .answering = Answering::in_turn,
+                                           .fields = embed_all_fields,
                                            .describe = describe_embed_all};
 constexpr RouteContract embed_sparse_contract{.body = BodyKind::json_or_text,
                                               .ability = TextAbility::embed_sparse,
                                               .answering = Answering::in_turn,
+                                              .fields = embed_sparse_fields,
                                               .describe = describe_embed_sparse};
-constexpr RouteContract rerank_contract{
-    .ability = TextAbility::rank, .answering = Answering::in_turn, .describe = describe_rerank};
-constexpr RouteContract similarity_contract{
-    .ability = TextAbility::embed, .answering = Answering::in_turn, .describe = describe_similarity};
+constexpr RouteContract rerank_contract{.ability = TextAbility::rank,
+                                        .answering = Answering::in_turn,
+                                        .fields = rerank_fields,
+                                        .describe = describe_rerank};
+constexpr RouteContract similarity_contract{.ability = TextAbility::embed,
+                                            .answering = Answering::in_turn,
+                                            .fields = similarity_fields,
+                                            .describe = describe_similarity};
 constexpr RouteContract tokenize_contract{.body = BodyKind::json_or_text,
                                           .ability = TextAbility::tokenize,
                                           .answering = Answering::in_turn,
+                                          .fields = tokenize_fields,
                                           .describe = describe_tokenize};
-constexpr RouteContract decode_contract{
-    .ability = TextAbility::tokenize, .answering = Answering::in_turn, .describe = describe_decode};
+constexpr RouteContract decode_contract{.ability = TextAbility::tokenize,
+                                        .answering = Answering::in_turn,
+                                        .fields = decode_fields,
+                                        .describe = describe_decode};
 
 constexpr std::array<Route, 15> table{{
     {"POST", "/", "Vectors of texts, or the outputs of a classifier or ranker", RouteKey::any, Protocol::texts,
