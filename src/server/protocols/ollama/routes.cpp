@@ -200,8 +200,7 @@ void answer_prompt(const RouteCall& call) {
   });
 }
 
-void embed(const RouteCall& call) {
-  const bool is_older = call.request().path.ends_with("/embeddings");
+void answer_with_vectors(const RouteCall& call, bool is_older) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
   const auto read = is_older ? read_ollama_embeddings : read_ollama_embed;
   const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work.cancellation()));
@@ -222,6 +221,15 @@ void embed(const RouteCall& call) {
                       return ollama_vectors_json(name, result.vectors, result.figures.tokens, Clock::now() - arrived);
                     });
       });
+}
+
+void embed(const RouteCall& call) {
+  answer_with_vectors(call, false);
+}
+
+// Of one text.
+void embed_older(const RouteCall& call) {
+  answer_with_vectors(call, true);
 }
 
 void list_models(const RouteCall& call) {
@@ -305,7 +313,7 @@ constexpr std::array<Route, 9> table{{
     {"POST", "/api/embed", "Vectors of texts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama, embed,
      embed_contract},
     {"POST", "/api/embeddings", "The vector of a text, as Ollama's older clients ask for it", RouteKey::any,
-     Protocol::ollama, embed, older_embed_contract},
+     Protocol::ollama, embed_older, older_embed_contract},
     {"GET", "/api/tags", "The models served, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
      list_models},
     {"GET", "/api/ps", "The models that are loaded, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,

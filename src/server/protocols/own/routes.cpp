@@ -9,7 +9,7 @@
 #include "server/health_report.h"
 #include "server/metrics.h"
 #include "server/protocols/model_choice.h"
-#include "server/protocols/openapi/document.h"
+#include "server/protocols/own/openapi_document.h"
 #include "server/protocols/own/operations.h"
 #include "server/protocols/own/predict.h"
 #include "server/protocols/readiness.h"

@@ -1,4 +1,4 @@
-#include "server/protocols/openapi/document.h"
+#include "server/protocols/own/openapi_document.h"
 
 #include <algorithm>
 #include <iterator>
