@@ -160,6 +160,7 @@ TEST(Routes, AreRefusedInTheProtocolOfTheirPath) {
   for (const Line& line : std::vector<Line>{
            {"GET", "/predict", Protocol::own, {"POST"}},
            {"PUT", "/", Protocol::own, {"GET", "POST"}},
+           {"PUT", "/v2/models/stats", Protocol::open_inference, {"GET"}},
            {"GET", "/v1/chat", Protocol::openai, {}},
            {"GET", "/v2/none", Protocol::open_inference, {}},
            {"GET", "/api/none", Protocol::ollama, {}},

@@ -116,7 +116,8 @@ RouteMatch match_route(const http::Request& request) {
     return match;
   }
   for (const Route& route : all_routes()) {
-    if (fits(route.path, parts, name, version)) match.allowed.emplace_back(route.method);
+    const bool is_new = std::ranges::find(match.allowed, route.method) == match.allowed.end();
+    if (is_new && fits(route.path, parts, name, version)) match.allowed.emplace_back(route.method);
   }
   return match;
 }

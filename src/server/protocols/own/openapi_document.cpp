@@ -95,15 +95,6 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   return found;
 }
 
-// Of every path: Service::admit() answers it before any route does.
-Json options_operation() {
-  const Json allow{{"description", "the methods of the path"}, {"schema", {{"type", "string"}}}};
-  return {{"summary", "The methods of this path, and what web pages may send"},
-          {"responses",
-           {{"204", {{"description", "done"}, {"headers", {{"Allow", allow}}}}},
-            {"403", {{"description", "a page that may not use the server"}}}}}};
-}
-
 std::string with(std::string path, std::string_view capture, std::string_view value) {
   const std::size_t place = path.find(capture);
   return place == std::string::npos ? path : path.replace(place, capture.size(), value);
@@ -142,7 +133,8 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
     if (route.path.find("{name}") == std::string_view::npos) {
       ServedList able;
       std::ranges::copy_if(without_a_name, std::back_inserter(able), serves);
-      if (ability && able.empty()) continue;
+      // A path has all of its methods, as its Allow has.
+      if (ability && able.empty() && !paths.contains(route.path)) continue;
       paths[std::string(route.path)][method] = operation(route, able, keys_are_set);
       continue;
     }
@@ -154,7 +146,6 @@ Json document(std::span<const std::shared_ptr<ServedModel>> models, const std::s
       paths[path][method] = operation(route, {model.get()}, keys_are_set);
     }
   }
-  for (auto& [path, methods] : paths.items()) methods["options"] = options_operation();
   return {{"openapi", "3.1.0"},
           {"info", {{"title", "gpux"}, {"version", gpux::version()}}},
           {"paths", std::move(paths)},
@@ -222,7 +213,6 @@ std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, c
   const Json all = document(models, default_model, routes, keys_are_set);
   for (const auto& [path, methods] : all["paths"].items()) {
     for (const auto& [method, what] : methods.items()) {
-      if (method == "options") continue;  // alike everywhere
       page += "<details><summary><b>";
       page += upper(method);
       page += "</b> <code>";

@@ -91,6 +91,7 @@ Operation describe_rerank(const ServedList&) {
 }
 
 Operation describe_by_ability(const ServedList& models) {
+  if (models.empty()) return answer_to_texts(Json::object());
   const ServedModel& model = *models.front();
   const auto with = [&](Operation operation, std::span<const Field> fields) {
     operation.request = object_schema(fields, models);
