@@ -43,50 +43,51 @@ void append_encoder_info(std::string& out, const ModelDescription& model, const 
   out += ']';
 }
 
+void append_values(std::string& out, const std::vector<SignatureEntry>& entries) {
+  out += '[';
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const SignatureEntry& entry = entries[i];
+    out += i == 0 ? R"({"name":)" : R"(,{"name":)";
+    append_json_string(out, entry.name);
+    out += R"(,"type":)";
+    append_json_string(
+        out, entry.type.kind == ValueKind::tensor ? std::string(to_string(entry.type.element)) : to_string(entry.type));
+    out += R"(,"shape":)";
+    if (entry.type.dimensions) {
+      out += '[';
+      for (std::size_t d = 0; d < entry.type.dimensions->size(); ++d) {
+        const Dimension& dimension = (*entry.type.dimensions)[d];
+        if (d != 0) out += ',';
+        if (dimension.size) {
+          out += std::to_string(*dimension.size);
+        } else if (dimension.name.empty()) {
+          out += "null";
+        } else {
+          append_json_string(out, dimension.name);
+        }
+      }
+      out += ']';
+    } else {
+      out += "null";
+    }
+    out += fmt::format(R"(,"required":{},"description":)", entry.required);
+    append_json_string(out, entry.description);
+    out += '}';
+  }
+  out += ']';
+}
+
 void append_model_info(std::string& out, const ModelDescription& model) {
   const ModelInfo& info = model.info;
-  const auto values = [&](const std::vector<SignatureEntry>& entries) {
-    out += '[';
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const SignatureEntry& entry = entries[i];
-      out += i == 0 ? R"({"name":)" : R"(,{"name":)";
-      append_json_string(out, entry.name);
-      out += R"(,"type":)";
-      append_json_string(out, entry.type.kind == ValueKind::tensor ? std::string(to_string(entry.type.element))
-                                                                   : to_string(entry.type));
-      out += R"(,"shape":)";
-      if (entry.type.dimensions) {
-        out += '[';
-        for (std::size_t d = 0; d < entry.type.dimensions->size(); ++d) {
-          const Dimension& dimension = (*entry.type.dimensions)[d];
-          if (d != 0) out += ',';
-          if (dimension.size) {
-            out += std::to_string(*dimension.size);
-          } else if (dimension.name.empty()) {
-            out += "null";
-          } else {
-            append_json_string(out, dimension.name);
-          }
-        }
-        out += ']';
-      } else {
-        out += "null";
-      }
-      out += fmt::format(R"(,"required":{},"description":)", entry.required);
-      append_json_string(out, entry.description);
-      out += '}';
-    }
-    out += ']';
-  };
   out += R"({"name":)";
   append_json_string(out, model.name);
   out += R"(,"version":)";
   append_json_string(out, model.version);
   out += fmt::format(R"(,"format":"onnx","size_bytes":{},"size_mb":{:.2f},"inputs":)", info.size_bytes,
                      static_cast<double>(info.size_bytes) / 1e6);
-  values(model.signature.inputs);
+  append_values(out, model.signature.inputs);
   out += R"(,"outputs":)";
-  values(model.signature.outputs);
+  append_values(out, model.signature.outputs);
   out += R"(,"metadata":{)";
   bool first = true;
   for (const auto& [key, value] : info.metadata) {
