@@ -7,11 +7,11 @@
 
 #include "fuzzer.h"
 #include "gpux/error.h"
-#include "server/protocols/chat_requests.h"
-#include "server/protocols/completion_requests.h"
-#include "server/protocols/ollama_answers.h"
-#include "server/protocols/ollama_requests.h"
-#include "server/protocols/openai_answers.h"
+#include "server/protocols/ollama/answers.h"
+#include "server/protocols/ollama/requests.h"
+#include "server/protocols/openai/answers.h"
+#include "server/protocols/openai/chat_requests.h"
+#include "server/protocols/openai/completion_requests.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "fuzzer.h"
-#include "server/protocols/open_inference.h"
+#include "server/protocols/open_inference/messages.h"
 
 void gpux::fuzz::read_hostile(std::string_view input) {
   // The first byte chooses the model, two more what Inference-Header-Content-Length says; 0xffff: it is not sent.

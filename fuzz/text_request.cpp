@@ -3,8 +3,9 @@
 
 #include "fuzzer.h"
 #include "gpux/error.h"
-#include "server/protocols/image_requests.h"
-#include "server/protocols/text_requests.h"
+#include "server/protocols/openai/embedding_requests.h"
+#include "server/protocols/tei/image_labels.h"
+#include "server/protocols/tei/requests.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "embedding/sentence_encoder.h"
 #include "gpux/error.h"
 #include "server/models/served_model.h"
-#include "server/protocols/text_requests.h"
+#include "server/protocols/text_inputs.h"
 #include "server/request_work.h"
 #include "server/run_job.h"
 #include "server/text_figures.h"

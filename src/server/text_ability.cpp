@@ -40,6 +40,10 @@ bool is_able(const ServedModel& model, TextAbility ability) {
       return model.image_encoder() != nullptr;
     case TextAbility::generate:
       return model.engine() != nullptr;
+    case TextAbility::embed_any:
+      return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_images);
+    case TextAbility::chat:
+      return model.chat() != nullptr;
     case TextAbility::any:
       return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_sparse) ||
              is_able(model, TextAbility::classify) || is_able(model, TextAbility::rank);
@@ -65,6 +69,10 @@ std::string_view lack_of(TextAbility ability) noexcept {
       return "makes no vectors of images";
     case TextAbility::generate:
       return "generates no text";
+    case TextAbility::embed_any:
+      return "makes no dense vectors";
+    case TextAbility::chat:
+      return "takes no messages";
     case TextAbility::any:
       return "does nothing with texts";
   }

@@ -18,6 +18,8 @@ enum class TextAbility : std::uint8_t {
   tokenize,
   embed_images,  ///< vectors of images
   generate,      ///< texts that continue others
+  embed_any,     ///< embed or embed_images
+  chat,          ///< generate, with a chat template
   any,           ///< embed, embed_sparse, classify or rank
 };
 

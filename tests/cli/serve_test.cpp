@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/process.h"
+#include "base/spelling.h"
 #include "cli/serving.h"
 #include "gpux/error.h"
 #include "server/certificate.h"
@@ -283,7 +284,7 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
   const auto keys = gpux.folder().write("keys", "first-key-123\n");
   const Serving server(gpux, {model("add.onnx"), "--api-key-file", keys.string()});
   std::set<std::string> listed, served;
-  for (const server::RouteInfo& route : server::Service::routes()) {
+  for (const server::Route& route : server::all_routes()) {
     served.insert(std::string(route.method) + " " + std::string(route.path));
   }
   for (const KeyLine& line : key_table) {
@@ -301,6 +302,22 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
     EXPECT_NE(server.ask(request("X-API-Key: first-key-123\r\n")).status, 401);
   }
   EXPECT_EQ(listed, served);
+}
+
+// Also POST / of a server whose models read no texts.
+TEST(Serve, DocumentsTheMethodsOfEachPath) {
+  const Program gpux;
+  const Serving server(gpux, {model("add.onnx")});
+  const Json paths = server.json(get("/openapi.json")).at("paths");
+  EXPECT_GE(paths.size(), 20U);
+  for (const auto& [path, methods] : paths.items()) {
+    std::string documented;
+    for (const char* method : {"get", "post"}) {
+      if (methods.contains(method)) documented += (documented.empty() ? "" : ", ") + upper(method);
+    }
+    const Answered answered = server.ask("OPTIONS " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_EQ(answered.header("allow"), documented) << path;
+  }
 }
 
 TEST(Serve, AcceptsLittleWithoutAKey) {

@@ -250,6 +250,26 @@ TEST(Layers, MessagesAreWrittenInOnePlace) {
   }
 }
 
+// /predict of gpux's own protocol also answers clients of text-embeddings-inference, and its document shows all.
+TEST(Layers, ProtocolsDoNotIncludeEachOther) {
+  const std::set<std::string> protocols{"ollama", "open_inference", "openai", "own", "tei"};
+  const std::set<std::pair<std::string, std::string>> allowed{{"own", "open_inference"}, {"own", "tei"}};
+  const std::regex include(R"re(#include "server/protocols/([a-z_]+)/)re");
+  const fs::path folder = source_folder / "server/protocols";
+  std::set<std::pair<std::string, std::string>> found;
+  for (const std::string& protocol : protocols) {
+    for (const fs::path& file : files_of(folder / protocol)) {
+      for (const std::string& used : matches(gpux::read_file(file), include)) {
+        if (protocols.contains(used) && used != protocol) found.emplace(protocol, used);
+      }
+    }
+  }
+  EXPECT_EQ(found, allowed);
+  for (const fs::path& file : files_of(folder / "openapi")) {
+    for (const std::string& used : matches(gpux::read_file(file), include)) EXPECT_EQ(used, "openapi") << file;
+  }
+}
+
 TEST(Layers, WhatOthersIncludeOfTheGrpcFolderShowsNoTypeOfItsLibrary) {
   const fs::path folder = source_folder / "server" / "grpc";
   const std::string text = gpux::read_file(folder / "server.h");

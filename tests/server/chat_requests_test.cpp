@@ -1,5 +1,5 @@
 // What clients of models that generate text write, taken apart, and what they are answered.
-#include "server/protocols/chat_requests.h"
+#include "server/protocols/openai/chat_requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 
 #include "base/refusal.h"
 #include "server/generation/chat_reader.h"
-#include "server/protocols/completion_requests.h"
-#include "server/protocols/ollama_answers.h"
-#include "server/protocols/ollama_requests.h"
-#include "server/protocols/openai_answers.h"
+#include "server/protocols/ollama/answers.h"
+#include "server/protocols/ollama/requests.h"
+#include "server/protocols/openai/answers.h"
+#include "server/protocols/openai/completion_requests.h"
 #include "server/protocols/request_error.h"
 
 namespace gpux::server {

@@ -1,10 +1,9 @@
-#include "server/protocols/open_inference.h"
-
 #include <cstring>
 
 #include <gmock/gmock.h>
 
 #include "gpux/error.h"
+#include "server/protocols/open_inference/messages.h"
 
 namespace gpux::server {
 namespace {

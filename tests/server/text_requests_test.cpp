@@ -1,14 +1,16 @@
 // What clients of text models write, taken apart.
-#include "server/protocols/text_requests.h"
-
+#include <array>
 #include <functional>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/refusal.h"
 #include "gpux/error.h"
-#include "server/protocols/image_requests.h"
+#include "server/protocols/openai/embedding_requests.h"
+#include "server/protocols/request_json.h"
+#include "server/protocols/tei/requests.h"
 
 namespace gpux::server {
 namespace {
@@ -16,6 +18,61 @@ namespace {
 using test::refusal;
 using testing::ElementsAre;
 using testing::HasSubstr;
+
+constexpr std::array<std::string_view, 2> sides{"left", "right"};
+constexpr std::array<Field, 4> field_table{{
+    {"name", FieldKind::text, FieldUse::required},
+    {"side", FieldKind::choice, FieldUse::optional, nullptr, sides},
+    {"few", FieldKind::whole, FieldUse::optional, nullptr, {}, 3},
+    refused_field("old", "accepted is name"),
+}};
+constexpr std::array<Field, 1> more_fields{{{"more", FieldKind::flag}}};
+
+TEST(FieldsOfRequests, SayWhatIsAccepted) {
+  struct Line {
+    const char *body, *problem;
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {R"({"name": "a", "side": "left", "few": 3, "old": null})", ""},
+           {R"({"side": "left"})", "name is missing"},
+           {R"({"name": null})", "name is missing"},
+           {R"({"name": 1})", "name is no text"},
+           {R"({"name": "a", "side": "top"})", "side is 'top'; accepted: left, right"},
+           {R"({"name": "a", "few": 4})", "few is no whole number from 0 to 3"},
+           {R"({"name": "a", "old": 1})", "old: accepted is name"},
+           {R"({"name": "a", "new": null})", "new is not known; accepted: few, more, name, old, side"},
+       }) {
+    SCOPED_TRACE(line.body);
+    const RequestJson json = RequestJson::parse(line.body);
+    Members members(json, "", field_table);
+    members.also(more_fields);
+    std::string problem;
+    try {
+      (void)members.text("name");
+      members.ignore("side");
+      members.ignore("few");
+      members.refuse("old");
+      members.ignore("more");
+      members.refuse_others();
+    } catch (const RequestError& error) {
+      problem = error.message();
+    }
+    EXPECT_EQ(problem, line.problem);
+  }
+}
+
+// A field that no reader asks for would be accepted and change nothing.
+TEST(FieldsOfRequests, AreReadByTheirReaders) {
+  const RequestJson json = RequestJson::parse(R"({"name": "a", "few": 1})");
+  Members members(json, "", field_table);
+  EXPECT_EQ(members.text("name"), "a");
+  EXPECT_THROW(members.refuse_others(), std::logic_error);
+  EXPECT_THROW((void)members.text("none"), std::logic_error);
+  EXPECT_THROW((void)members.flag("few", false), std::logic_error);
+  EXPECT_EQ(members.whole("few"), 1U);
+  EXPECT_NO_THROW(members.refuse_others());
+}
 
 TEST(TextRequests, ReadEachWayToNameTexts) {
   EXPECT_THAT(read_embed(R"({"inputs": "a"})").inputs, ElementsAre(TextInput("a")));

@@ -11,7 +11,7 @@
 
 #include "base/cancellation.h"
 #include "open_inference.pb.h"
-#include "server/protocols/tensor_wire.h"
+#include "server/protocols/open_inference/tensor_wire.h"
 
 namespace gpux::server {
 

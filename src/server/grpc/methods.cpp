@@ -10,7 +10,7 @@
 #include "server/grpc/infer_run.h"
 #include "server/grpc/infer_stream.h"
 #include "server/probe.h"
-#include "server/protocols/open_inference.h"
+#include "server/protocols/open_inference/messages.h"
 
 namespace gpux::server {
 namespace {

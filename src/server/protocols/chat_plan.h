@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "server/models/served_model.h"
-#include "server/protocols/chat_requests.h"
+#include "server/protocols/conversation.h"
 #include "server/protocols/generation_plan.h"
 
 namespace gpux::server {

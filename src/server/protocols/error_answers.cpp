@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "server/protocols/request_error.h"
-#include "server/service_call.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {

@@ -13,13 +13,86 @@
 #include "generation/response_format.h"
 #include "generation/settings.h"
 #include "gpux/error.h"
+#include "server/protocols/openapi/fields.h"
+#include "server/protocols/openapi/generation.h"
+#include "server/protocols/openapi/texts.h"
 #include "server/protocols/tool_requests.h"
 
 namespace gpux::server {
 namespace {
 
+using namespace openapi;
+using enum FieldKind;
+using enum FieldUse;
+
 constexpr std::array<const char*, 5> constraint_members{"response_format", "guided_json", "guided_regex",
                                                         "guided_choice", "guided_grammar"};
+constexpr std::array<std::string_view, 2> service_tiers{"auto", "default"};
+
+constexpr std::size_t max_stop_tokens = 1024;
+
+Json share_schema(const ServedList&) {
+  return share();
+}
+
+Json penalty_schema(const ServedList&) {
+  return number_from(-2, 2);
+}
+
+Json stop_schema(const ServedList&) {
+  constexpr std::size_t max_stops = 64, max_stop_bytes = 1024 / 4;
+  const Json stop{{"type", "string"}, {"minLength", 1}, {"maxLength", max_stop_bytes}};
+  return or_null({{"anyOf", Json::array({stop, list(stop, 0, max_stops)})}});
+}
+
+Json bias_schema(const ServedList&) {
+  return or_null(
+      {{"type", "object"}, {"additionalProperties", {{"type", "number"}, {"minimum", -100}, {"maximum", 100}}}});
+}
+
+constexpr std::array<Field, 9> sampling_table{{
+    {"temperature", number, optional, [](const ServedList&) { return number_from(0, 100); }},
+    {"top_p", number, optional, share_schema},
+    {"min_p", number, optional, [](const ServedList&) { return number_from(0, 1); }},
+    {"typical_p", number, optional, share_schema},
+    {"top_k", other, optional, [](const ServedList&) { return whole_from(-1, INT32_MAX); }},
+    {"presence_penalty", number, optional, penalty_schema},
+    {"frequency_penalty", number, optional, penalty_schema},
+    {"seed", other, optional, [](const ServedList&) { return whole_from(INT64_MIN, INT64_MAX); }},
+    {"stop", texts, optional, stop_schema},
+}};
+
+constexpr std::array<Field, 23> openai_table{{
+    {"model", text, optional, model_names},
+    {"n", count, optional, [](const ServedList&) { return whole_from(1, max_answers); }},
+    {"max_tokens", count},
+    {"min_tokens", whole},
+    {"repetition_penalty", number, optional, penalty_factor},
+    {"logit_bias", object, optional, bias_schema},
+    {"stop_token_ids", other, optional,
+     [](const ServedList& models) { return or_null(list(token_schema(models), 0, max_stop_tokens)); }},
+    {"ignore_eos", flag},
+    {"skip_special_tokens", flag},
+    {"cache_salt", text},
+    {"stream", flag},
+    {"stream_options", object},
+    {"response_format", object},
+    {"guided_json", object},
+    {"guided_regex", text},
+    {"guided_choice", other, optional,
+     [](const ServedList&) {
+       return or_null(list({{"type", "string"}}, 1, 10'000));
+     }},
+    {"guided_grammar", text},
+    {"user", text},
+    {"metadata", object},
+    {"store", flag, optional, only_false},
+    {"service_tier", choice, optional, nullptr, service_tiers},
+    {"safety_identifier", text},
+    {"prompt_cache_key", text},
+}};
+
+constexpr std::array<Field, 2> stream_table{{{"include_usage", flag}, {"include_obfuscation", flag}}};
 
 // Outside float32 it is infinite, which no setting accepts.
 std::optional<float> float_in(Members& members, const std::string& name) {
@@ -65,7 +138,6 @@ void read_stop_tokens(Members& members, GenerationSettings& settings) {
   const RequestJson* tokens = members.find("stop_token_ids");
   if (tokens == nullptr) return;
   const std::string place = members.name_of("stop_token_ids");
-  constexpr std::size_t max_stop_tokens = 1024;
   if (!tokens->is_array()) refuse_member(place, "is no list");
   if (tokens->size() > max_stop_tokens) {
     refuse_member(place, fmt::format("has {} tokens; accepted: at most {}", tokens->size(), max_stop_tokens));
@@ -93,6 +165,15 @@ void read_top_k(Members& members, GenerationSettings& settings) {
 }
 
 }  // namespace
+
+std::span<const Field> common_sampling_fields() {
+  return sampling_table;
+}
+
+std::span<const Field> generation_fields() {
+  static const std::vector<Field> fields = joined({sampling_table, openai_table});
+  return fields;
+}
 
 void check_settings(const GenerationSettings& settings) {
   try {
@@ -132,9 +213,9 @@ StreamSettings read_stream(Members& members) {
   stream.is_streamed = members.flag("stream", false);
   if (const RequestJson* options = members.find("stream_options")) {
     if (!stream.is_streamed) refuse_member("stream_options", "is for answers with \"stream\": true");
-    Members of_stream(*options, "stream_options");
+    Members of_stream(*options, "stream_options", stream_table);
     stream.has_usage = of_stream.flag("include_usage", false);
-    (void)of_stream.flag("include_obfuscation", false);  // padding against eavesdroppers of OpenAI's own servers
+    of_stream.ignore("include_obfuscation");  // padding against eavesdroppers of OpenAI's own servers
     of_stream.refuse_others();
   }
   return stream;
@@ -174,12 +255,9 @@ std::string constraint_member(Members& members) {
 }
 
 void read_labels(Members& members) {
-  (void)members.text("user");
-  (void)members.text("safety_identifier");
-  (void)members.text("prompt_cache_key");
-  (void)members.choice("service_tier", {"auto", "default"});
-  const RequestJson* metadata = members.find("metadata");
-  if (metadata != nullptr && !metadata->is_object()) refuse_member("metadata", "is no object");
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"}) {
+    members.ignore(name);
+  }
   if (members.flag("store", false)) refuse_member("store", ": answers are not stored here");
 }
 

@@ -20,6 +20,12 @@ struct StreamSettings {
   bool has_usage = false;  ///< a last event has the numbers of tokens
 };
 
+/// What read_common_sampling() reads.
+[[nodiscard]] std::span<const Field> common_sampling_fields();
+
+/// What OpenAI's routes of generated texts have in common: "model", and all that the functions below read.
+[[nodiscard]] std::span<const Field> generation_fields();
+
 /// "temperature", "top_p", "min_p", "typical_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "stop": what
 /// the protocols write alike. As read_sampling(), but that the settings are not checked.
 void read_common_sampling(Members& members, GenerationSettings& settings);

@@ -11,7 +11,7 @@
 #include "server/generation/answer_events.h"
 #include "server/generation/answer_writer.h"
 #include "server/generation/whole_answer.h"
-#include "server/protocols/text_requests.h"
+#include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
 
 namespace gpux::server {

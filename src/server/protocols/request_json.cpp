@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
-#include "server/protocols/text_requests.h"
+#include "server/protocols/text_inputs.h"
 
 namespace gpux::server {
 
@@ -164,40 +166,70 @@ std::optional<std::uint64_t> whole_number(const RequestJson& value) {
   return static_cast<std::uint64_t>(number);
 }
 
-Members::Members(const RequestJson& object, std::string place) : object_(object), place_(std::move(place)) {
+Members::Members(const RequestJson& object, std::string place, std::span<const Field> fields)
+    : object_(object), place_(std::move(place)), fields_(fields) {
   if (object_.is_object()) return;
   if (place_.empty()) refuse_body("the body is no object");
   refuse_member(place_, "is no object");
 }
 
-const RequestJson* Members::find(const std::string& name) {
-  known_.insert(name);
-  const auto found = object_.find(name);
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+std::optional<std::size_t> Members::index_of(std::string_view name) const noexcept {
+  std::size_t index = 0;
+  for (const std::span<const Field> table : {fields_, more_fields_}) {
+    for (const Field& field : table) {
+      if (field.name == name) return index;
+      ++index;
+    }
+  }
+  return std::nullopt;
 }
 
-const RequestJson& Members::must_find(const std::string& name) {
+const Field& Members::at(std::size_t index) const noexcept {
+  return index < fields_.size() ? fields_[index] : more_fields_[index - fields_.size()];
+}
+
+const Field& Members::field(std::string_view name) {
+  const auto index = index_of(name);
+  if (!index) throw std::logic_error(fmt::format("no table of fields has '{}'", name_of(name)));
+  is_read_.set(*index);
+  return at(*index);
+}
+
+const RequestJson* Members::find(std::string_view name) {
+  const bool is_required = field(name).use == FieldUse::required;
+  const auto found = object_.find(name);
+  if (found != object_.end() && !found->is_null()) return &*found;
+  if (is_required) refuse_member(name_of(name), "is missing", MemberProblem::missing);
+  return nullptr;
+}
+
+const RequestJson* Members::find(std::string_view name, FieldKind kind) {
+  if (field(name).kind != kind) throw std::logic_error(fmt::format("'{}' is a field of another kind", name_of(name)));
+  return find(name);
+}
+
+const RequestJson& Members::must_find(std::string_view name) {
   const RequestJson* found = find(name);
-  if (found == nullptr) refuse_member(name_of(name), "is missing", MemberProblem::missing);
+  if (found == nullptr) throw std::logic_error(fmt::format("the field '{}' is not required", name_of(name)));
   return *found;
 }
 
-std::string Members::text(const std::string& name) {
+std::string Members::text(std::string_view name) {
   const RequestJson* found = find(name);
   if (found == nullptr) return {};
   if (!found->is_string()) refuse_member(name_of(name), "is no text");
   return found->get<std::string>();
 }
 
-bool Members::flag(const std::string& name, bool otherwise) {
-  const RequestJson* found = find(name);
+bool Members::flag(std::string_view name, bool otherwise) {
+  const RequestJson* found = find(name, FieldKind::flag);
   if (found == nullptr) return otherwise;
   if (!found->is_boolean()) refuse_member(name_of(name), "is neither true nor false");
   return found->get<bool>();
 }
 
-std::size_t Members::count(const std::string& name) {
-  const RequestJson* found = find(name);
+std::size_t Members::count(std::string_view name) {
+  const RequestJson* found = find(name, FieldKind::count);
   if (found == nullptr) return 0;
   const auto number = whole_number(*found);
   if (!number || *number == 0 || *number > INT32_MAX) {
@@ -206,25 +238,26 @@ std::size_t Members::count(const std::string& name) {
   return *number;
 }
 
-std::optional<double> Members::number(const std::string& name) {
-  const RequestJson* found = find(name);
+std::optional<double> Members::number(std::string_view name) {
+  const RequestJson* found = find(name, FieldKind::number);
   if (found == nullptr) return std::nullopt;
   if (!found->is_number()) refuse_member(name_of(name), "is no number");
   return found->get<double>();
 }
 
-std::optional<std::uint64_t> Members::whole(const std::string& name, std::uint64_t highest) {
-  const RequestJson* found = find(name);
+std::optional<std::uint64_t> Members::whole(std::string_view name) {
+  const RequestJson* found = find(name, FieldKind::whole);
   if (found == nullptr) return std::nullopt;
   const auto number = whole_number(*found);
-  if (!number || *number > highest) {
-    refuse_member(name_of(name), fmt::format("is no whole number from 0 to {}", highest));
+  const std::uint64_t maximum = field(name).maximum;
+  if (!number || *number > maximum) {
+    refuse_member(name_of(name), fmt::format("is no whole number from 0 to {}", maximum));
   }
   return number;
 }
 
-std::vector<std::string> Members::texts(const std::string& name) {
-  const RequestJson* found = find(name);
+std::vector<std::string> Members::texts(std::string_view name) {
+  const RequestJson* found = find(name, FieldKind::texts);
   if (found == nullptr) return {};
   if (found->is_string()) return {found->get<std::string>()};
   if (!found->is_array()) refuse_member(name_of(name), "is neither a text nor a list of texts");
@@ -237,31 +270,58 @@ std::vector<std::string> Members::texts(const std::string& name) {
   return texts;
 }
 
-void Members::refuse(const std::string& name, const std::string& reason) {
-  if (find(name) != nullptr) refuse_member(name_of(name), ": " + reason);
-}
-
-std::optional<std::size_t> Members::choice(const std::string& name, const std::vector<std::string>& accepted) {
+std::optional<std::size_t> Members::choice(std::string_view name) {
   if (find(name) == nullptr) return std::nullopt;
   const std::string said = text(name);
-  const auto found = std::find(accepted.begin(), accepted.end(), said);
+  const std::span<const std::string_view> accepted = field(name).choices;
+  const auto found = std::ranges::find(accepted, said);
   if (found == accepted.end()) {
-    refuse_member(name_of(name), fmt::format("is '{}'; accepted: {}", utf8_prefix(said, 40), join(accepted)));
+    refuse_member(name_of(name),
+                  fmt::format("is '{}'; accepted: {}", utf8_prefix(said, 40), fmt::join(accepted, ", ")));
   }
   return static_cast<std::size_t>(found - accepted.begin());
 }
 
-std::string Members::name_of(const std::string& name) const {
-  return place_.empty() ? name : place_ + "." + name;
+void Members::ignore(std::string_view name) {
+  switch (field(name).kind) {
+    case FieldKind::text:
+      (void)text(name);
+      return;
+    case FieldKind::flag:
+      (void)flag(name, false);
+      return;
+    case FieldKind::whole:
+      (void)whole(name);
+      return;
+    case FieldKind::choice:
+      (void)choice(name);
+      return;
+    case FieldKind::object:
+      if (const RequestJson* found = find(name); found != nullptr && !found->is_object()) {
+        refuse_member(name_of(name), "is no object");
+      }
+      return;
+    default:
+      throw std::logic_error(fmt::format("'{}' is a field that counts", name_of(name)));
+  }
+}
+
+void Members::refuse(std::string_view name) {
+  if (find(name, FieldKind::refused) != nullptr) refuse_member(name_of(name), fmt::format(": {}", field(name).refusal));
+}
+
+std::string Members::name_of(std::string_view name) const {
+  return place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);
 }
 
 void Members::refuse_others() const {
   for (const auto& [name, value] : object_.items()) {
-    if (known_.contains(name)) continue;
-    refuse_member(
-        name_of(std::string(utf8_prefix(name, 60))),
-        fmt::format("is not known; accepted: {}", join(std::vector<std::string>(known_.begin(), known_.end()))),
-        MemberProblem::unknown);
+    if (const auto index = index_of(name)) {
+      if (!is_read_[*index]) throw std::logic_error(fmt::format("the field '{}' is not read", name_of(name)));
+      continue;
+    }
+    refuse_member(name_of(std::string(utf8_prefix(name, 60))),
+                  fmt::format("is not known; accepted: {}", names_of({fields_, more_fields_})), MemberProblem::unknown);
   }
 }
 

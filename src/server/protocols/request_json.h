@@ -1,9 +1,10 @@
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cancellation.h"
+#include "server/protocols/field.h"
 #include "server/protocols/request_error.h"
 
 /// What the readers of requests share: bounded JSON, and objects whose members are known.
@@ -43,47 +45,68 @@ enum class BodyObjects : std::uint8_t {
 /// Error invalid_input where there are none, or more than max_texts.
 void check_count(std::size_t count, const std::string& place);
 
-/// An object's members, each of which has to be asked for. Errors invalid_input name the place.
+/// Of an object, at most.
+inline constexpr std::size_t max_fields = 64;
+
+/// An object's members, as a table of fields has them. Errors invalid_input name the place; std::logic_error where the
+/// table has no field of that name and kind.
 class Members {
  public:
-  Members(const RequestJson& object, std::string place);
+  /// The table outlives them.
+  Members(const RequestJson& object, std::string place, std::span<const Field> fields);
 
-  /// Null where it is not there, or null.
-  const RequestJson* find(const std::string& name);
+  /// Members may also be these, of a second table: what they are depends on another one.
+  void also(std::span<const Field> fields) { more_fields_ = fields; }
 
-  const RequestJson& must_find(const std::string& name);
+  /// Null where it is not there, or null; a required field is refused then, by each of these functions.
+  [[nodiscard]] const RequestJson* find(std::string_view name);
+
+  /// Of a required field.
+  [[nodiscard]] const RequestJson& must_find(std::string_view name);
 
   /// Empty where it is not there.
-  std::string text(const std::string& name);
+  [[nodiscard]] std::string text(std::string_view name);
 
-  bool flag(const std::string& name, bool otherwise);
+  [[nodiscard]] bool flag(std::string_view name, bool otherwise);
 
   /// From 1; 0 where it is not there.
-  std::size_t count(const std::string& name);
+  [[nodiscard]] std::size_t count(std::string_view name);
 
   /// Empty where it is not there.
-  std::optional<double> number(const std::string& name);
+  [[nodiscard]] std::optional<double> number(std::string_view name);
 
-  /// A whole number of at most `highest`; empty where it is not there.
-  std::optional<std::uint64_t> whole(const std::string& name, std::uint64_t highest = INT32_MAX);
+  /// Empty where it is not there.
+  [[nodiscard]] std::optional<std::uint64_t> whole(std::string_view name);
 
   /// A text, or a list of texts; empty where it is not there.
-  std::vector<std::string> texts(const std::string& name);
+  [[nodiscard]] std::vector<std::string> texts(std::string_view name);
 
-  /// The index of the text among the accepted ones; empty where it is not there.
-  std::optional<std::size_t> choice(const std::string& name, const std::vector<std::string>& accepted);
+  /// The index of the text among the field's choices; empty where it is not there.
+  [[nodiscard]] std::optional<std::size_t> choice(std::string_view name);
 
-  /// Refuses the member with that reason, where it is there and is not null: "there is no such thing here".
-  void refuse(const std::string& name, const std::string& reason);
+  /// Reads the field and leaves it: it changes no answer.
+  void ignore(std::string_view name);
 
-  [[nodiscard]] std::string name_of(const std::string& name) const;
+  /// Refuses a refused field, where it is there and is not null.
+  void refuse(std::string_view name);
 
+  [[nodiscard]] std::string name_of(std::string_view name) const;
+
+  /// Refuses what is not in the tables. std::logic_error for a member that is, and was not read.
   void refuse_others() const;
 
  private:
+  [[nodiscard]] std::optional<std::size_t> index_of(std::string_view name) const noexcept;
+  [[nodiscard]] const Field& at(std::size_t index) const noexcept;
+  /// Notes that it is read.
+  const Field& field(std::string_view name);
+  /// The member of a field of this kind; null where it is not there, or null.
+  [[nodiscard]] const RequestJson* find(std::string_view name, FieldKind kind);
+
   const RequestJson& object_;
   std::string place_;
-  std::set<std::string, std::less<>> known_;
+  std::span<const Field> fields_, more_fields_;
+  std::bitset<max_fields> is_read_;
 };
 
 }  // namespace gpux::server

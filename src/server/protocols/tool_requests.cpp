@@ -7,18 +7,43 @@
 #include <fmt/format.h>
 
 #include "base/utf8_prefix.h"
+#include "server/protocols/openapi/operation.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server {
 namespace {
 
+using enum FieldKind;
+using enum FieldUse;
+
+constexpr std::array<std::string_view, 1> tool_types{"function"};
+
+constexpr std::array<Field, 2> tool_table{{
+    {"type", choice, optional, nullptr, tool_types},
+    {"function", object, required},
+}};
+
+constexpr std::array<Field, 4> function_table{{
+    {"name", text},
+    {"description", text},
+    {"strict", flag},  // arguments are always valid where a call is required
+    {"parameters", other},
+}};
+
+constexpr std::array<Field, 2> chosen_table{{
+    {"type", choice, required, nullptr, tool_types},
+    {"function", object, required},
+}};
+
+constexpr std::array<Field, 1> chosen_function_table{{{"name", text}}};
+
 // `text` is the same tool as it is written.
 generation::ToolFunction read_tool(const RequestJson& value, std::string_view text, const std::string& place) {
-  Members tool(value, place);
-  (void)tool.choice("type", {"function"});
+  Members tool(value, place, tool_table);
+  tool.ignore("type");
   const RequestJson& described = tool.must_find("function");
   tool.refuse_others();
-  Members members(described, place + ".function");
+  Members members(described, place + ".function", function_table);
   generation::ToolFunction function;
   function.name = members.text("name");
   if (!generation::is_tool_name(function.name)) {
@@ -26,8 +51,8 @@ generation::ToolFunction read_tool(const RequestJson& value, std::string_view te
                   fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
                               utf8_prefix(function.name, 80)));
   }
-  (void)members.text("description");
-  (void)members.flag("strict", false);  // arguments are always valid where a call is required
+  members.ignore("description");
+  members.ignore("strict");
   const RequestJson* parameters = members.find("parameters");
   if (parameters != nullptr && !parameters->is_object()) {
     refuse_member(members.name_of("parameters"), "is no object");
@@ -38,10 +63,9 @@ generation::ToolFunction read_tool(const RequestJson& value, std::string_view te
 }
 
 void choose_function(const RequestJson& value, ToolUse& tools) {
-  Members chosen(value, "tool_choice");
-  chosen.must_find("type");
-  (void)chosen.choice("type", {"function"});
-  Members function(chosen.must_find("function"), "tool_choice.function");
+  Members chosen(value, "tool_choice", chosen_table);
+  chosen.ignore("type");
+  Members function(chosen.must_find("function"), "tool_choice.function", chosen_function_table);
   const std::string name = function.text("name");
   function.refuse_others();
   chosen.refuse_others();
@@ -61,6 +85,18 @@ std::string_view member_text(std::string_view object, std::string_view name) {
     if (member.name == name) return member.raw == "null" ? std::string_view() : member.raw;
   }
   return {};
+}
+
+std::span<const Field> tool_choice_fields() {
+  static constexpr std::array<std::string_view, 3> choices{"none", "auto", "required"};
+  static constexpr auto schema = [](const ServedList&) -> openapi::Json {
+    return openapi::or_null({{"anyOf", openapi::Json::array({{{"enum", choices}}, {{"type", "object"}}})}});
+  };
+  static constexpr std::array<Field, 2> table{{
+      {"tool_choice", FieldKind::choice, optional, schema, choices},
+      {"parallel_tool_calls", flag},
+  }};
+  return table;
 }
 
 ToolUse read_tools(Members& members, std::string_view body) {
@@ -92,7 +128,7 @@ void read_tool_choice(Members& members, ToolUse& tools) {
   tools.allows_several = allows_several;
   if (choice == nullptr) return;
   if (choice->is_string() && tools.functions.empty() && *choice != "required") {
-    (void)members.choice("tool_choice", {"none", "auto", "required"});
+    members.ignore("tool_choice");
     return;
   }
   if (tools.functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
@@ -101,7 +137,7 @@ void read_tool_choice(Members& members, ToolUse& tools) {
     return;
   }
   constexpr std::array choices{ToolChoice::none, ToolChoice::automatic, ToolChoice::required};
-  const auto which = members.choice("tool_choice", {"none", "auto", "required"});
+  const auto which = members.choice("tool_choice");
   if (which) tools.choice = choices.at(*which);
   if (tools.choice != ToolChoice::none) return;
   tools.json.clear();

@@ -29,6 +29,9 @@ struct ToolUse {
 /// The most tools of a request, as of OpenAI.
 inline constexpr std::size_t max_tools = 128;
 
+/// What read_tool_choice() reads.
+[[nodiscard]] std::span<const Field> tool_choice_fields();
+
 /// The member "tools": an array of {"type": "function", "function": {"name", "description", "parameters", "strict"}}.
 /// With tools the choice is automatic. `body`: the whole body, in which the tools are found as they are written: the
 /// order of members counts. Error invalid_input.

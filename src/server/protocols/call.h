@@ -1,0 +1,53 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http/server.h"
+#include "server/protocols/route.h"
+#include "server/request_work.h"
+#include "server/service_state.h"
+
+namespace gpux::server {
+
+/// A request on its way through a route.
+struct RouteCall {
+  ServiceState& service;
+  std::shared_ptr<http::Exchange> exchange;
+  std::optional<std::string> name, version;  ///< of the path
+  Protocol protocol = Protocol::own;
+  RequestWork work;
+  bool is_read_later = false;  ///< by the readers, and not on the thread that called Service::handle()
+
+  [[nodiscard]] const http::Request& request() const { return exchange->request(); }
+};
+
+/// Has the readers do it in units, and ends it when the client leaves or the deadline passes. A unit says whether
+/// another one follows.
+void do_later(const RouteCall& call, std::uint64_t cost, std::function<bool()> unit);
+
+/// Does the units here where that takes little.
+void do_units(const RouteCall& call, std::uint64_t cost, std::function<bool()> unit);
+
+/// X-Request-Timeout-Ms, counted from the arrival. Error invalid_input.
+std::optional<std::chrono::steady_clock::time_point> deadline_of(const http::Request& request);
+
+/// Ends the work and what is pending of it when the client leaves.
+void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::function<void()> cancel = nullptr);
+
+/// The memory that reading JSON takes, as RequestWork::hold() has it, where the text is long; null for a short one.
+std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
+                                              std::uint64_t bytes_a_value);
+
+/// What a value of JSON takes at most as a string, a view of it or an element of a list; as a member of an object with
+/// its name; as a number of a tensor.
+inline constexpr std::uint64_t bytes_a_json_text = 40;
+inline constexpr std::uint64_t bytes_a_json_member = 120;
+inline constexpr std::uint64_t bytes_a_json_number = 8;
+
+}  // namespace gpux::server

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/models/served_model.h"
+#include "server/protocols/call.h"
+#include "server/text_ability.h"
+
+/// Which model a request is for.
+namespace gpux::server {
+
+using ModelHandler = std::function<void(const RouteCall& call, const std::shared_ptr<ServedModel>& model)>;
+
+/// The name in the path, the default, or that of the only model. Errors not_found, usage.
+std::string name_for(const RouteCall& call);
+
+/// Calls the handler with the model once it is loaded, with the deadline that the model sets; else answers with the
+/// error. Errors as of name_for().
+void with_model(const RouteCall& call, ModelHandler handler);
+
+/// The same with a model that is able to; where none is named, the only one. Error usage where it is not.
+void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler);
+
+}  // namespace gpux::server

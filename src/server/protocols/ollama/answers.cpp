@@ -1,0 +1,158 @@
+#include "server/protocols/ollama/answers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "server/protocols/text_inputs.h"
+#include "tensor/json_writer.h"
+
+namespace gpux::server {
+namespace {
+
+std::int64_t nanoseconds(std::chrono::duration<double> duration) {
+  return std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count(), 0);
+}
+
+void append_head(std::string& out, const OllamaHead& head) {
+  out += R"({"model":)";
+  append_json_string(out, head.model);
+  out += fmt::format(R"(,"created_at":"{}")", ollama_time(std::chrono::system_clock::now()));
+}
+
+// On one line: between its values a model may write line feeds.
+void append_arguments(std::string& out, std::string_view json) {
+  const std::size_t first = out.size();
+  out += json;
+  std::replace_if(
+      out.begin() + static_cast<std::ptrdiff_t>(first), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+}
+
+void append_calls(std::string& out, const std::vector<ToolCallDelta>& calls) {
+  out += R"(,"tool_calls":[)";
+  for (const ToolCallDelta& call : calls) {
+    if (&call != &calls.front()) out += ',';
+    out += R"({"id":)";
+    append_json_string(out, call.id);
+    out += fmt::format(R"(,"function":{{"index":{},"name":)", call.index);
+    append_json_string(out, call.name);
+    out += R"(,"arguments":)";
+    append_arguments(out, call.arguments.empty() ? "{}" : std::string_view(call.arguments));
+    out += "}}";
+  }
+  out += ']';
+}
+
+void append_thinking(std::string& out, const AnswerDelta& delta) {
+  if (delta.reasoning.empty()) return;
+  out += R"(,"thinking":)";
+  append_json_string(out, delta.reasoning);
+}
+
+void append_text(std::string& out, OllamaRoute route, const AnswerDelta& delta) {
+  if (route == OllamaRoute::generate) {
+    out += R"(,"response":)";
+    append_json_string(out, delta.text);
+    append_thinking(out, delta);
+    return;
+  }
+  out += R"(,"message":{"role":"assistant","content":)";
+  append_json_string(out, delta.text);
+  append_thinking(out, delta);
+  if (!delta.tool_calls.empty()) append_calls(out, delta.tool_calls);
+  out += '}';
+}
+
+// Calls of tools end a text as "stop", as Ollama has it.
+void append_end_members(std::string& out, std::string_view reason, const AnswerUsage& usage) {
+  const auto total = usage.queue_time + usage.prompt_time + usage.generation_time;
+  out += fmt::format(
+      R"(,"done":true,"done_reason":"{}","total_duration":{},"load_duration":0,"prompt_eval_count":{},"prompt_eval_duration":{},"eval_count":{},"eval_duration":{}}})",
+      reason == "length" ? "length" : "stop", nanoseconds(total), usage.prompt_tokens, nanoseconds(usage.prompt_time),
+      usage.generated_tokens, nanoseconds(usage.generation_time));
+}
+
+class OllamaLines : public AnswerEvents {
+ public:
+  explicit OllamaLines(OllamaHead head) : head_(std::move(head)) {}
+
+  [[nodiscard]] std::string_view content_type() const noexcept override { return "application/x-ndjson"; }
+
+  [[nodiscard]] std::string_view keep_alive() const noexcept override { return {}; }
+
+  void append(std::string& out, const AnswerDelta& delta) override {
+    if (!delta.finish_reason.empty()) reason_ = delta.finish_reason;
+    if (delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty()) return;
+    append_head(out, head_);
+    append_text(out, head_.route, delta);
+    out += ",\"done\":false}\n";
+  }
+
+  void append_end(std::string& out, const AnswerUsage& usage) override {
+    append_head(out, head_);
+    append_text(out, head_.route, {});
+    append_end_members(out, reason_, usage);
+    out += '\n';
+  }
+
+  void append_error(std::string& out, const Error& error) override {
+    out += R"({"error":)";
+    append_json_string(out, error.message());
+    out += "}\n";
+  }
+
+ private:
+  OllamaHead head_;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::string ollama_time(std::chrono::system_clock::time_point time) {
+  const auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  constexpr std::int64_t a_second = 1'000'000'000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(static_cast<std::time_t>(since / a_second)),
+                     since % a_second);
+}
+
+std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice, const AnswerUsage& usage) {
+  std::string out;
+  append_head(out, head);
+  append_text(out, head.route, choice);
+  append_end_members(out, choice.finish_reason, usage);
+  return out;
+}
+
+std::string ollama_loaded_json(const OllamaHead& head) {
+  std::string out;
+  append_head(out, head);
+  append_text(out, head.route, {});
+  return out + R"(,"done":true,"done_reason":"load"})";
+}
+
+http::Response ollama_vectors_json(const std::string& model, const std::vector<std::vector<float>>& vectors,
+                                   std::size_t tokens, std::chrono::nanoseconds duration) {
+  std::string out = R"({"model":)";
+  append_json_string(out, model);
+  out += R"(,"embeddings":[)";
+  for (std::size_t i = 0; i < vectors.size(); ++i) {
+    if (i != 0) out += ',';
+    append_vector(out, vectors[i], false);
+  }
+  out += fmt::format(R"(],"total_duration":{},"load_duration":0,"prompt_eval_count":{}}})", duration.count(), tokens);
+  return http::Response::json(200, std::move(out));
+}
+
+http::Response ollama_vector_json(const std::vector<float>& vector) {
+  std::string out = R"({"embedding":)";
+  append_vector(out, vector, false);
+  return http::Response::json(200, out + "}");
+}
+
+std::unique_ptr<AnswerEvents> ollama_answer_events(OllamaHead head) {
+  return std::make_unique<OllamaLines>(std::move(head));
+}
+
+}  // namespace gpux::server

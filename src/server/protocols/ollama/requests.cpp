@@ -1,0 +1,410 @@
+#include "server/protocols/ollama/requests.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "generation/response_format.h"
+#include "server/protocols/generation_fields.h"
+#include "server/protocols/ollama/operations.h"
+#include "server/protocols/openapi/fields.h"
+#include "server/protocols/openapi/generation.h"
+#include "server/protocols/openapi/texts.h"
+#include "server/protocols/text_inputs.h"
+#include "tensor/json_envelope.h"
+
+namespace gpux::server {
+namespace {
+
+using namespace openapi;
+using enum FieldKind;
+using enum FieldUse;
+
+constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high"};
+constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
+constexpr std::array<std::string_view, 1> call_types{"function"};
+
+constexpr std::array<Field, 4> own_option_table{{
+    {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
+    {"num_ctx", count},
+    {"repeat_penalty", number, optional, penalty_factor},
+    {"repeat_last_n", other, optional,
+     [](const ServedList&) {
+       return or_null({{"const", -1}});
+     }},
+}};
+
+std::span<const Field> option_fields() {
+  static const std::vector<Field> fields = joined({common_sampling_fields(), own_option_table});
+  return fields;
+}
+
+Json options_schema(const ServedList& models) {
+  return or_null(object_schema(option_fields(), models));
+}
+
+Json format_schema(const ServedList&) {
+  return or_null({{"anyOf", Json::array({{{"const", "json"}}, {{"type", "object"}}})}});
+}
+
+Json think_schema(const ServedList&) {
+  return or_null({{"anyOf", Json::array({{{"type", "boolean"}}, {{"enum", thinking_levels}}})}});
+}
+
+Json keep_alive_schema(const ServedList&) {
+  return or_null({{"type", Json::array({"string", "number"})}});
+}
+
+constexpr Field model_field{"model", text, optional, model_names};
+constexpr Field images_field{"images", other, undocumented};
+
+constexpr std::array<Field, 8> general_table{{
+    model_field,
+    {"stream", flag},
+    {"options", other, optional, options_schema},
+    {"format", other, optional, format_schema},
+    {"think", other, optional, think_schema, thinking_levels},
+    {"truncate", flag, optional, only_false},
+    {"shift", flag, optional, only_false},
+    {"keep_alive", other, optional, keep_alive_schema},
+}};
+
+constexpr std::array<Field, 3> message_table{
+    {{"role", choice, required, nullptr, roles}, {"content", text}, images_field}};
+constexpr std::array<Field, 2> assistant_table{{{"thinking", text}, {"tool_calls", other}}};
+constexpr std::array<Field, 3> tool_table{{{"tool_call_id", text}, {"tool_name", text}, {"name", text}}};
+
+constexpr std::array<Field, 3> call_table{{
+    {"id", text},
+    {"type", choice, optional, nullptr, call_types},
+    {"function", object, required},
+}};
+
+constexpr std::array<Field, 4> called_table{{
+    {"name", text, required},
+    {"index", whole},
+    {"description", text},
+    {"arguments", other},
+}};
+
+constexpr std::array<Field, 2> chat_table{{
+    {"messages", other, optional, ollama::messages_schema},
+    {"tools", other, optional, tools},
+}};
+
+constexpr std::array<Field, 7> generate_table{{
+    {"prompt", text},
+    {"system", text},
+    {"raw", flag},
+    {"suffix", text, undocumented},
+    {"template", text, undocumented},
+    refused_field("context", "accepted are the messages of /api/chat"),
+    images_field,
+}};
+
+// Models stay loaded, and options of generated texts change no vector.
+constexpr std::array<Field, 2> unused_table{{{"keep_alive", other, undocumented}, {"options", other, undocumented}}};
+
+Json input_schema(const ServedList&) {
+  const Json one{{"type", "string"}};
+  return {{"anyOf", Json::array({one, list(one, 1, max_texts)})}};
+}
+
+constexpr std::array<Field, 4> embed_table{{
+    model_field,
+    {"input", texts, required, input_schema},
+    {"truncate", flag},
+    {"dimensions", count},
+}};
+
+constexpr std::array<Field, 2> older_embed_table{{model_field, {"prompt", text, required}}};
+
+constexpr std::array<Field, 6> show_table{{
+    model_field,
+    {"verbose", flag},
+    {"name", text, undocumented},
+    {"system", text, undocumented},
+    {"template", text, undocumented},
+    {"options", other, undocumented},
+}};
+
+// Digits with one dot at most, off the text.
+bool take_number(std::string_view& text, bool& is_zero) {
+  const std::string_view number = text.substr(0, text.find_first_not_of("0123456789."));
+  if (number.find_first_of("0123456789") == std::string_view::npos || std::ranges::count(number, '.') > 1) return false;
+  is_zero = is_zero && number.find_first_of("123456789") == std::string_view::npos;
+  text.remove_prefix(number.size());
+  return true;
+}
+
+bool take_unit(std::string_view& text) {
+  for (const std::string_view unit : {"ns", "us", "µs", "ms", "s", "m", "h"}) {
+    if (!text.starts_with(unit)) continue;
+    text.remove_prefix(unit.size());
+    return true;
+  }
+  return false;
+}
+
+// Models stay loaded: nothing has to be done for that.
+void read_keep_alive(Members& members) {
+  const RequestJson* value = members.find("keep_alive");
+  if (value == nullptr) return;
+  std::optional<bool> is_zero;
+  if (value->is_number()) is_zero = value->get<double>() == 0;
+  if (value->is_string()) is_zero = is_zero_duration(value->get_ref<const std::string&>());
+  if (!is_zero) refuse_member("keep_alive", "is neither a number of seconds nor a duration as 5m");
+  if (*is_zero) {
+    refuse_member("keep_alive", "is 0: models stay loaded here; POST /v2/repository/models/NAME/unload unloads one");
+  }
+}
+
+// -1 and -2: as long as the context allows.
+void read_max_tokens(Members& options, GenerationSettings& settings) {
+  const RequestJson* value = options.find("num_predict");
+  const bool is_unlimited = value != nullptr && value->is_number_integer() && (*value == -1 || *value == -2);
+  if (!is_unlimited) settings.max_tokens = options.count("num_predict");
+}
+
+void read_options(Members& members, OllamaSettings& read) {
+  const RequestJson* value = members.find("options");
+  if (value == nullptr) return;
+  Members options(*value, "options", option_fields());
+  read_common_sampling(options, read.settings);
+  if (const auto penalty = options.number("repeat_penalty")) {
+    read.settings.repetition_penalty = static_cast<float>(*penalty);
+  }
+  const RequestJson* last = options.find("repeat_last_n");
+  if (last != nullptr && *last != -1) {
+    refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
+  }
+  read_max_tokens(options, read.settings);
+  read.context_length = options.count("num_ctx");
+  options.refuse_others();
+  check_settings(read.settings);
+}
+
+void read_think(Members& members, OllamaSettings& read) {
+  const RequestJson* think = members.find("think");
+  if (think == nullptr) return;
+  if (think->is_boolean()) {
+    read.thinks = think->get<bool>();
+    return;
+  }
+  if (!think->is_string()) refuse_member("think", "is neither true nor false; accepted, too: low, medium, high");
+  (void)members.choice("think");
+  read.thinks = true;
+  read.thinking_level = think->get<std::string>();
+}
+
+OllamaSettings read_general(Members& members, std::string_view body) {
+  OllamaSettings read;
+  read.model = members.text("model");
+  read.is_streamed = members.flag("stream", true);
+  read_options(members, read);
+  read_think(members, read);
+  read_keep_alive(members);
+  // Ollama leaves messages or tokens out there, without a word.
+  for (const char* name : {"truncate", "shift"}) {
+    if (members.flag(name, false)) refuse_member(name, ": nothing is left out of a prompt; accepted: false");
+  }
+  if (members.find("format") != nullptr) {
+    // Read once more, in order.
+    read.settings.constraint =
+        generation::read_ollama_constraint(fmt::format(R"({{"format":{}}})", member_text(body, "format")));
+  }
+  return read;
+}
+
+void refuse_images(Members& members) {
+  const RequestJson* images = members.find("images");
+  if (images == nullptr || (images->is_array() && images->empty())) return;
+  refuse_member(members.name_of("images"), ": models that generate text take no images here");
+}
+
+// `text` is the call as it is written: the order of arguments counts.
+ToolCall read_call(const RequestJson& value, std::string_view text, const std::string& place) {
+  Members members(value, place, call_table);
+  ToolCall call;
+  call.id = members.text("id");
+  members.ignore("type");
+  Members function(members.must_find("function"), place + ".function", called_table);
+  call.name = function.text("name");
+  function.ignore("index");
+  function.ignore("description");
+  const RequestJson* arguments = function.find("arguments");
+  if (arguments != nullptr && !arguments->is_object()) {
+    refuse_member(function.name_of("arguments"), "is no object");
+  }
+  if (arguments != nullptr) call.arguments = member_text(member_text(text, "function"), "arguments");
+  function.refuse_others();
+  members.refuse_others();
+  return call;
+}
+
+void read_calls(Members& message, std::string_view text, ChatMessage& read) {
+  const RequestJson* calls = message.find("tool_calls");
+  if (calls == nullptr) return;
+  const std::string place = message.name_of("tool_calls");
+  if (!calls->is_array()) refuse_member(place, "is no list");
+  const std::vector<std::string_view> texts = split_array(member_text(text, "tool_calls"));
+  for (std::size_t i = 0; i < calls->size() && i < texts.size(); ++i) {
+    read.tool_calls.push_back(read_call((*calls)[i], texts[i], fmt::format("{}[{}]", place, i)));
+  }
+}
+
+ChatMessage read_message(const RequestJson& value, std::string_view text, const std::string& place,
+                         const std::vector<ChatMessage>& earlier) {
+  Members message(value, place, message_table);
+  message.ignore("role");
+  ChatMessage read;
+  read.role = message.text("role");
+  read.content = message.text("content");
+  refuse_images(message);
+  if (read.role == "assistant") {
+    message.also(assistant_table);
+    read.reasoning = message.text("thinking");
+    read_calls(message, text, read);
+  }
+  if (read.role == "tool") {
+    message.also(tool_table);
+    read.tool_call_id = message.text("tool_call_id");
+    read.name = message.text("tool_name");
+    if (read.name.empty()) read.name = message.text("name");
+    if (read.name.empty()) read.name = called_function(earlier, read.tool_call_id);
+  }
+  message.refuse_others();
+  return read;
+}
+
+void read_messages(Members& members, std::string_view body, std::vector<ChatMessage>& messages) {
+  const RequestJson* list = members.find("messages");
+  if (list == nullptr) return;
+  if (!list->is_array()) refuse_member("messages", "is no list");
+  const std::vector<std::string_view> texts = split_array(member_text(body, "messages"));
+  for (std::size_t i = 0; i < list->size() && i < texts.size(); ++i) {
+    messages.push_back(read_message((*list)[i], texts[i], fmt::format("messages[{}]", i), messages));
+  }
+}
+
+// Options of generated texts change no vector.
+void refuse_embed_options(Members& members) {
+  const RequestJson* options = members.find("options");
+  if (options == nullptr || (options->is_object() && options->empty())) return;
+  refuse_member("options", ": vectors have none here");
+}
+
+}  // namespace
+
+std::optional<bool> is_zero_duration(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  bool is_zero = true;
+  if (!take_number(text, is_zero)) return std::nullopt;
+  if (text.empty()) return is_zero;
+  for (;;) {
+    if (!take_unit(text)) return std::nullopt;
+    if (text.empty()) return is_zero;
+    if (!take_number(text, is_zero)) return std::nullopt;
+  }
+}
+
+std::span<const Field> ollama::chat_fields() {
+  static const std::vector<Field> fields = joined({general_table, chat_table});
+  return fields;
+}
+
+OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
+  Members members(json, "", ollama::chat_fields());
+  OllamaChat read;
+  read.general = read_general(members, body);
+  read_messages(members, body, read.conversation.messages);
+  read.conversation.tools = read_tools(members, body);
+  members.refuse_others();
+  return read;
+}
+
+std::span<const Field> ollama::generate_fields() {
+  static const std::vector<Field> fields = joined({general_table, generate_table});
+  return fields;
+}
+
+OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
+  Members members(json, "", ollama::generate_fields());
+  OllamaGenerate read;
+  read.general = read_general(members, body);
+  read.prompt = members.text("prompt");
+  read.system = members.text("system");
+  read.is_raw = members.flag("raw", false);
+  if (read.is_raw && !read.system.empty()) refuse_member("raw", "and system are both there; accepted: one of them");
+  if (read.is_raw && read.general.thinks) refuse_member("raw", "and think are both there; accepted: one of them");
+  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
+  if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
+  members.refuse("context");
+  refuse_images(members);
+  members.refuse_others();
+  return read;
+}
+
+std::span<const Field> ollama::embed_fields() {
+  static const std::vector<Field> fields = joined({embed_table, unused_table});
+  return fields;
+}
+
+OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation);
+  Members members(json, "", ollama::embed_fields());
+  OllamaEmbed read;
+  read.model = members.text("model");
+  read.texts = members.texts("input");
+  check_count(read.texts.size(), "input");
+  read.dimensions = members.count("dimensions");
+  read.truncate = members.flag("truncate", true);
+  read_keep_alive(members);
+  refuse_embed_options(members);
+  members.refuse_others();
+  return read;
+}
+
+std::span<const Field> ollama::older_embed_fields() {
+  static const std::vector<Field> fields = joined({older_embed_table, unused_table});
+  return fields;
+}
+
+OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation);
+  Members members(json, "", ollama::older_embed_fields());
+  OllamaEmbed read;
+  read.model = members.text("model");
+  read.texts = {members.text("prompt")};
+  read_keep_alive(members);
+  refuse_embed_options(members);
+  members.refuse_others();
+  return read;
+}
+
+std::span<const Field> ollama::show_fields() {
+  return show_table;
+}
+
+std::string read_ollama_show(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation);
+  Members members(json, "", ollama::show_fields());
+  const std::string model = members.text("model"), name = members.text("name");
+  members.ignore("verbose");
+  // Ollama's own program sends them empty.
+  for (const char* text : {"system", "template"}) {
+    if (!members.text(text).empty()) refuse_member(text, ": a model is shown as it is served; accepted: an empty text");
+  }
+  const RequestJson* options = members.find("options");
+  if (options != nullptr && !(options->is_object() && options->empty())) {
+    refuse_member("options", ": a model is shown as it is served; accepted: an empty object");
+  }
+  members.refuse_others();
+  return model.empty() ? name : model;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "gpux/generator.h"
+#include "server/protocols/conversation.h"
+#include "server/protocols/field.h"
+
+/// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
+/// and options that are not known are refused by name, with those that are accepted.
+namespace gpux::server {
+
+/// What requests to /api/chat and /api/generate have in common.
+struct OllamaSettings {
+  std::string model;               ///< empty: not given
+  GenerationSettings settings;     ///< of "options" and "format"
+  std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
+  bool is_streamed = true;
+  std::optional<bool> thinks;  ///< "think"; empty: as the model's template has it
+  std::string thinking_level;  ///< "think": "low", "medium" or "high"; empty: none
+};
+
+/// POST /api/chat.
+struct OllamaChat {
+  OllamaSettings general;
+  Conversation conversation;  ///< without messages: the model is loaded, and nothing is generated
+};
+
+/// POST /api/generate.
+struct OllamaGenerate {
+  OllamaSettings general;
+  std::string prompt;  ///< empty: the model is loaded, and nothing is generated
+  std::string system;
+  bool is_raw = false;  ///< without the chat template
+};
+
+/// POST /api/embed, and /api/embeddings with one text.
+struct OllamaEmbed {
+  std::string model;  ///< empty: not given
+  std::vector<std::string> texts;
+  std::size_t dimensions = 0;
+  bool truncate = true;
+};
+
+OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellation = {});
+OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& cancellation = {});
+OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancellation = {});
+OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& cancellation = {});
+
+/// POST /api/show: {"model"} or {"name"}.
+std::string read_ollama_show(std::string_view body, const Cancellation& cancellation = {});
+
+/// Whether `text` is a duration as Ollama's clients write it ("5m", "1h30m", "0s", "-1"), and whether it is 0; empty
+/// where it is none.
+std::optional<bool> is_zero_duration(std::string_view text);
+
+namespace ollama {
+
+/// What the readers read, by their routes.
+std::span<const Field> chat_fields();
+std::span<const Field> generate_fields();
+std::span<const Field> embed_fields();
+std::span<const Field> older_embed_fields();
+std::span<const Field> show_fields();
+
+}  // namespace ollama
+
+}  // namespace gpux::server

@@ -1,0 +1,335 @@
+#include "server/protocols/ollama/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/home.h"
+#include "server/protocols/chat_plan.h"
+#include "server/protocols/embed_texts.h"
+#include "server/protocols/generate.h"
+#include "server/protocols/model_choice.h"
+#include "server/protocols/ollama/answers.h"
+#include "server/protocols/ollama/operations.h"
+#include "server/protocols/ollama/requests.h"
+
+namespace gpux::server::ollama {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view default_tag = ":latest";
+
+http::Response json_response(const Json& json) {
+  return http::Response::json(200, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// A name without a tag means the tag latest.
+std::string tagged(const std::string& name) {
+  return name.find(':') == std::string::npos ? name + std::string(default_tag) : name;
+}
+
+// The served name that a request means: the one it has, or that without its tag. Others may be aliases.
+std::string served_name(const ModelRepository& repository, const std::string& requested) {
+  const std::vector<std::string> names = repository.names();
+  if (std::ranges::find(names, requested) != names.end() || !requested.ends_with(default_tag)) return requested;
+  std::string bare = requested.substr(0, requested.size() - default_tag.size());
+  return std::ranges::find(names, bare) == names.end() ? requested : bare;
+}
+
+// The values of the template that make the model think, or not.
+std::string thinking_values(const OllamaSettings& asked, const ServedModel& model) {
+  if (!asked.thinks || model.chat() == nullptr) return {};
+  const std::string& text = model.chat()->template_text(false);
+  const auto has = [&](std::string_view name) { return text.find(name) != std::string::npos; };
+  const auto refuse = [&](std::string_view reason) {
+    throw Error(ErrorCode::invalid_input, fmt::format("think: '{}' {}", model.name(), reason));
+  };
+  if (!asked.thinking_level.empty()) {
+    if (!has("reasoning_effort")) refuse("has no levels of thinking; accepted: true, false");
+    return Json{{"reasoning_effort", asked.thinking_level}}.dump();
+  }
+  if (has("enable_thinking")) return Json{{"enable_thinking", *asked.thinks}}.dump();
+  const bool can_think = !generation::answer_format_of(text).reasoning_end.empty();
+  if (*asked.thinks && !can_think) refuse("does not think before it answers; accepted: false");
+  if (!*asked.thinks && can_think) refuse("always thinks before it answers; accepted: true");
+  return {};
+}
+
+void bound_context(const OllamaSettings& asked, const ServedModel& model, GenerationPlan& plan) {
+  const std::size_t context = model.engine()->context_length();
+  if (asked.context_length > context) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("options.num_ctx is {}; accepted: up to {}, the context of '{}' in this server",
+                            asked.context_length, context, model.name()));
+  }
+  plan.context_length = asked.context_length;
+  plan.limits_tokens = true;
+}
+
+void set_format(const OllamaHead& head, bool is_streamed, GenerationPlan& plan) {
+  if (is_streamed) {
+    plan.format.events = [head] { return ollama_answer_events(head); };
+  }
+  plan.format.whole = [head](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
+    return ollama_answer_json(head, choices.front(), usage);
+  };
+}
+
+OllamaHead head_of(OllamaRoute route, const OllamaSettings& asked, const ServedModel& model) {
+  return {.route = route, .model = asked.model.empty() ? tagged(model.name()) : asked.model};
+}
+
+// Without a chat template a prompt is continued as it is.
+GenerationPlan plan_text(OllamaGenerate& asked, const ServedModel& model) {
+  if (!asked.system.empty()) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("system: '{}' takes no messages: {}", model.name(), model.lack_of_chat()));
+  }
+  GenerationPlan plan;
+  plan.prompts.emplace_back(std::move(asked.prompt));
+  plan.special_tokens = true;
+  plan.settings = std::move(asked.general.settings);
+  plan.format.reader = [] { return std::make_unique<PlainReader>(); };
+  return plan;
+}
+
+GenerationPlan plan_prompt(OllamaGenerate& asked, const std::shared_ptr<ServedModel>& model, std::uint64_t bytes) {
+  if (asked.is_raw || model->chat() == nullptr) return plan_text(asked, *model);
+  Conversation conversation;
+  if (!asked.system.empty()) {
+    ChatMessage system;
+    system.role = "system";
+    system.content = std::move(asked.system);
+    conversation.messages.push_back(std::move(system));
+  }
+  ChatMessage user;
+  user.role = "user";
+  user.content = std::move(asked.prompt);
+  conversation.messages.push_back(std::move(user));
+  conversation.options.template_values = thinking_values(asked.general, *model);
+  return plan_chat(model, std::move(conversation), std::move(asked.general.settings), bytes);
+}
+
+std::string size_name(std::uint64_t count) {
+  constexpr double billion = 1e9, million = 1e6;
+  const auto number = static_cast<double>(count);
+  if (number >= billion) return fmt::format("{:.1f}B", number / billion);
+  return number >= million ? fmt::format("{:.0f}M", number / million) : std::to_string(count);
+}
+
+// Of most of its parameters: "float32".
+std::string precision_of(const ModelInfo& info) {
+  const auto most = std::ranges::max_element(info.parameter_types, {}, [](const auto& type) { return type.second; });
+  return most == info.parameter_types.end() ? "" : most->first;
+}
+
+Json details_of(const ModelDescription& model) {
+  return {{"parent_model", ""},
+          {"format", model.info.format},
+          {"family", model.family},
+          {"families", Json::array({model.family})},
+          {"parameter_size", size_name(model.info.parameter_count)},
+          {"quantization_level", precision_of(model.info)}};
+}
+
+Json listed(const ModelDescription& model, std::chrono::system_clock::time_point since) {
+  const std::string name = tagged(model.name);
+  return {{"name", name},
+          {"model", name},
+          {"modified_at", ollama_time(since)},
+          {"size", model.info.total_bytes()},
+          {"digest", model.digest},
+          {"details", details_of(model)}};
+}
+
+Json capabilities_of(const ModelDescription& described, const ServedModel* model) {
+  Json able = Json::array();
+  if (described.is_able(TextAbility::generate)) able.push_back("completion");
+  if (described.is_able(TextAbility::embed)) able.push_back("embedding");
+  if (model == nullptr || model->chat() == nullptr) return able;
+  const generation::AnswerFormat format = generation::answer_format_of(model->chat()->template_text(true));
+  const bool calls_tools = model->chat()->shows_tools() && format.tool_calls != generation::ToolCallStyle::none;
+  if (calls_tools) able.push_back("tools");
+  if (!format.reasoning_end.empty()) able.push_back("thinking");
+  return able;
+}
+
+void chat(const RouteCall& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto asked =
+      std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work.cancellation()));
+  RouteCall named = call;
+  if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    const OllamaHead head = head_of(OllamaRoute::chat, asked->general, *model);
+    if (asked->conversation.messages.empty()) {
+      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
+      return;
+    }
+    asked->conversation.options.template_values = thinking_values(asked->general, *model);
+    GenerationPlan plan = plan_chat(model, std::move(asked->conversation), std::move(asked->general.settings),
+                                    with.request().body.text().size());
+    bound_context(asked->general, *model, plan);
+    set_format(head, asked->general.is_streamed, plan);
+    generate(with, model, std::move(plan));
+  });
+}
+
+void answer_prompt(const RouteCall& call) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto asked =
+      std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work.cancellation()));
+  RouteCall named = call;
+  if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    const OllamaHead head = head_of(OllamaRoute::generate, asked->general, *model);
+    if (asked->prompt.empty()) {
+      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
+      return;
+    }
+    const bool is_streamed = asked->general.is_streamed;
+    GenerationPlan plan = plan_prompt(*asked, model, with.request().body.text().size());
+    bound_context(asked->general, *model, plan);
+    set_format(head, is_streamed, plan);
+    generate(with, model, std::move(plan));
+  });
+}
+
+void answer_with_vectors(const RouteCall& call, bool is_older) {
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto read = is_older ? read_ollama_embeddings : read_ollama_embed;
+  const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work.cancellation()));
+  RouteCall named = call;
+  if (!asked->model.empty()) named.name = served_name(call.service.repository, asked->model);
+  with_able(
+      named, TextAbility::embed, [asked, is_older](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        EmbedJobOptions options;
+        options.embed.dimensions = asked->dimensions;
+        options.embed.normalize = !is_older;
+        options.embed.truncate = asked->truncate;
+        std::vector<TextInput> texts;
+        for (std::string& text : asked->texts) texts.emplace_back(std::move(text));
+        const std::string name = asked->model.empty() ? tagged(model->name()) : asked->model;
+        embed_texts(with.exchange, with.protocol, with.work, model, std::move(texts), std::move(options),
+                    [name, is_older, arrived = with.request().arrived](const EmbedJobResult& result) {
+                      if (is_older) return ollama_vector_json(result.vectors.front());
+                      return ollama_vectors_json(name, result.vectors, result.figures.tokens, Clock::now() - arrived);
+                    });
+      });
+}
+
+void embed(const RouteCall& call) {
+  answer_with_vectors(call, false);
+}
+
+// Of one text.
+void embed_older(const RouteCall& call) {
+  answer_with_vectors(call, true);
+}
+
+void list_models(const RouteCall& call) {
+  Json models = Json::array();
+  for (const auto& model : call.service.repository.descriptions())
+    models.push_back(listed(*model, call.service.started_at));
+  call.exchange->respond(json_response({{"models", std::move(models)}}));
+}
+
+void list_loaded(const RouteCall& call) {
+  Json models = Json::array();
+  for (const auto& model : call.service.repository.models()) {
+    Json loaded = listed(*describe(*model), call.service.started_at);
+    loaded["size"] = model->size_bytes();
+    std::uint64_t device_bytes = 0;
+    for (const DeviceUse& use : model->device_uses()) device_bytes += use.bytes;
+    loaded["size_vram"] = device_bytes;
+    // They stay until they are unloaded.
+    loaded["expires_at"] = "9999-12-31T23:59:59Z";
+    if (model->engine() != nullptr) loaded["context_length"] = model->engine()->context_length();
+    models.push_back(std::move(loaded));
+  }
+  call.exchange->respond(json_response({{"models", std::move(models)}}));
+}
+
+void show_model(const RouteCall& call) {
+  const std::string name = read_ollama_show(call.request().body.text(), call.work.cancellation());
+  RouteCall named = call;
+  if (!name.empty()) named.name = served_name(call.service.repository, name);
+  const std::string served = name_for(named);
+  const auto described = call.service.repository.description(served, "");
+  const std::shared_ptr<ServedModel> model = call.service.repository.find_available(served, "");
+  const std::string& family = described->family;
+  Json info{{"general.architecture", family}, {"general.parameter_count", described->info.parameter_count}};
+  std::string chat_template;
+  if (model != nullptr && model->engine() != nullptr) {
+    info[family + ".context_length"] = model->engine()->context_length();
+    if (model->chat() != nullptr) chat_template = model->chat()->template_text(false);
+  }
+  call.exchange->respond(json_response({{"modelfile", ""},
+                                        {"parameters", ""},
+                                        {"template", chat_template},
+                                        {"details", details_of(*described)},
+                                        {"model_info", std::move(info)},
+                                        {"capabilities", capabilities_of(*described, model.get())},
+                                        {"modified_at", ollama_time(call.service.started_at)}}));
+}
+
+// What Ollama's program and others look for before they ask for anything.
+void tell_alive(const RouteCall& call) {
+  http::Response response;
+  response.text = "Ollama is running";
+  response.headers.add("Content-Type", "text/plain; charset=utf-8");
+  call.exchange->respond(std::move(response));
+}
+
+void tell_version(const RouteCall& call) {
+  call.exchange->respond(json_response({{"version", gpux::version()}}));
+}
+
+constexpr RouteContract chat_contract{
+    .ability = TextAbility::chat, .answering = Answering::in_turn, .fields = chat_fields, .describe = describe_chat};
+constexpr RouteContract answer_prompt_contract{.ability = TextAbility::generate,
+                                               .answering = Answering::in_turn,
+                                               .fields = generate_fields,
+                                               .describe = describe_generate};
+constexpr RouteContract embed_contract{
+    .ability = TextAbility::embed, .answering = Answering::in_turn, .fields = embed_fields, .describe = describe_embed};
+constexpr RouteContract older_embed_contract{.ability = TextAbility::embed,
+                                             .answering = Answering::in_turn,
+                                             .fields = older_embed_fields,
+                                             .describe = describe_embeddings};
+constexpr RouteContract show_model_contract{.answering = Answering::in_turn, .fields = show_fields};
+constexpr RouteContract tell_alive_contract{.describe = describe_alive};
+
+constexpr std::array<Route, 9> table{{
+    {"POST", "/api/chat", "Answers to conversations, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     chat, chat_contract},
+    {"POST", "/api/generate", "Answers to prompts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     answer_prompt, answer_prompt_contract},
+    {"POST", "/api/embed", "Vectors of texts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama, embed,
+     embed_contract},
+    {"POST", "/api/embeddings", "The vector of a text, as Ollama's older clients ask for it", RouteKey::any,
+     Protocol::ollama, embed_older, older_embed_contract},
+    {"GET", "/api/tags", "The models served, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     list_models},
+    {"GET", "/api/ps", "The models that are loaded, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
+     list_loaded},
+    {"POST", "/api/show", "A model, as Ollama's clients ask for it", RouteKey::any, Protocol::ollama, show_model,
+     show_model_contract},
+    {"GET", "/api/version", "The version of the server, as Ollama's clients ask for it", RouteKey::any,
+     Protocol::ollama, tell_version},
+    {"GET", "/", "Whether the server answers, as Ollama's clients ask for it", RouteKey::none, Protocol::ollama,
+     tell_alive, tell_alive_contract},
+}};
+
+}  // namespace
+
+std::span<const Route> routes() noexcept {
+  return table;
+}
+
+}  // namespace gpux::server::ollama

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include "server/protocols/field.h"
+#include "server/protocols/openapi/operation.h"
+
+/// What the routes of routes.h take and give.
+namespace gpux::server::open_inference_v2 {
+
+/// What read_infer_call() reads.
+std::span<const Field> infer_fields();
+
+/// A tensor in JSON.
+openapi::Json tensor_schema();
+
+/// The answer of infer.
+openapi::Json answer_schema();
+
+Operation describe_infer(const ServedList& models);
+Operation describe_index(const ServedList& models);
+Operation describe_loading(const ServedList& models);
+
+}  // namespace gpux::server::open_inference_v2

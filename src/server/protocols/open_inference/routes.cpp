@@ -1,0 +1,296 @@
+#include "server/protocols/open_inference/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "base/home.h"
+#include "base/spelling.h"
+#include "base/utf8_prefix.h"
+#include "server/probe.h"
+#include "server/protocols/answer_times.h"
+#include "server/protocols/error_answers.h"
+#include "server/protocols/model_choice.h"
+#include "server/protocols/open_inference/messages.h"
+#include "server/protocols/open_inference/operations.h"
+#include "server/protocols/readiness.h"
+#include "server/text_job.h"
+#include "tensor/json_envelope.h"
+#include "tensor/json_writer.h"
+
+/// The routes of the Open Inference Protocol, and of its extensions that Triton has.
+namespace gpux::server::open_inference_v2 {
+namespace {
+
+bool takes_texts(const ServedModel& model) {
+  const auto& inputs = model.signature().inputs;
+  return model.image_input() != nullptr || std::any_of(inputs.begin(), inputs.end(), [](const SignatureEntry& entry) {
+           return entry.type.kind == ValueKind::tensor && entry.type.element == ElementType::string;
+         });
+}
+
+void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = exchange->request();
+  std::optional<std::uint64_t> json_bytes;
+  if (const auto text = request.headers.find("Inference-Header-Content-Length")) {
+    std::uint64_t value = 0;
+    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (failure != std::errc() || end != text->data() + text->size()) {
+      throw Error(ErrorCode::invalid_input, "Inference-Header-Content-Length is not a number of bytes");
+    }
+    json_bytes = value;
+  }
+  std::shared_ptr<InferCall> asked;
+  std::shared_ptr<MemoryShare> share;
+  try {
+    const std::string_view body = request.body.text();
+    const bool has_texts = takes_texts(*model);
+    share = hold_for_reading(work, body.substr(0, json_bytes.value_or(body.size())),
+                             has_texts ? bytes_a_json_text : bytes_a_json_number);
+    // A text of a binary tensor has four bytes for its length at least.
+    if (json_bytes && has_texts) {
+      if (share == nullptr) share = work.hold(0, "reading the body");
+      grow_share(*share, work.memory, body.size() / 4 * sizeof(std::string) + body.size(), "reading the body");
+    }
+    asked = std::make_shared<InferCall>(read_infer_call(request.body, json_bytes, model->signature()));
+  } catch (const Error& error) {
+    model->statistics().count(error, request.arrived);
+    throw;
+  }
+  // What was read is all that is kept.
+  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
+  if (const auto timeout = asked->timeout) work.deadline.bring_forward(request.arrived + *timeout);
+  std::vector<std::string> outputs;
+  for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
+  const Pending pending = submit(
+      model,
+      {.inputs = std::move(asked->inputs),
+       .outputs = std::move(outputs),
+       .priority = asked->priority,
+       .arrived = request.arrived},
+      work,
+      [exchange, model, asked, share, arrived = request.arrived](runtime::InferAnswer&& result) {
+        try {
+          if (result.error) throw Error(*result.error);
+          http::Response response = write_infer_response({.model_name = model->name(),
+                                                          .model_version = model->version(),
+                                                          .call = *asked,
+                                                          .outputs = result.outputs,
+                                                          .declared = model->declared_outputs()});
+          add_times(response, result.times, arrived);
+          exchange->respond(std::move(response));
+        } catch (...) {
+          exchange->respond(error_response(current_error(), Protocol::open_inference));
+        }
+      },
+      runtime::Here::allowed);
+  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
+}
+
+// What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.
+void read_no_parameters(std::string_view body, std::initializer_list<std::string_view> accepted) {
+  if (body.empty()) return;
+  for (const JsonInput& member : split_object(body)) {
+    if (member.name != "parameters") {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("the request has no member '{}'", utf8_prefix(member.name, 60)));
+    }
+    for (const JsonInput& parameter : split_object(member.raw)) {
+      if (std::find(accepted.begin(), accepted.end(), parameter.name) == accepted.end()) {
+        throw Error(
+            ErrorCode::invalid_input,
+            fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
+                        utf8_prefix(parameter.name, 60)));
+      }
+    }
+  }
+}
+
+void server_metadata(const RouteCall& call) {
+  std::string text = R"({"name":"gpux","version":)";
+  append_json_string(text, gpux::version());
+  text += R"(,"extensions":[)";
+  for (std::size_t i = 0; i < extensions.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, extensions[i]);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void model_metadata(const RouteCall& call) {
+  const auto model = call.service.repository.description(name_for(call), call.version.value_or(""));
+  std::string text = R"({"name":)";
+  append_json_string(text, model->name);
+  text += R"(,"versions":[)";
+  const std::vector<std::string> versions = call.service.repository.versions(model->name);
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    if (i != 0) text += ',';
+    append_json_string(text, versions[i]);
+  }
+  text += R"(],"platform":"onnx_onnxv1","inputs":[)";
+  const auto values = [&](const std::vector<SignatureEntry>& entries) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i != 0) text += ',';
+      append_metadata_tensor(text, entries[i]);
+    }
+  };
+  values(model->signature.inputs);
+  text += R"(],"outputs":[)";
+  values(model->signature.outputs);
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void config(const RouteCall& call) {
+  std::string text;
+  append_model_config(text, *call.service.repository.description(name_for(call), call.version.value_or("")));
+  call.exchange->respond(http::Response::json(200, std::move(text)));
+}
+
+void model_ready(const RouteCall& call) {
+  const std::string name = name_for(call);
+  if (!call.service.is_ready) {
+    respond_readiness(*call.exchange, false, "the server is shutting down");
+    return;
+  }
+  probe(call.service.repository, name, call.version.value_or(""),
+        {call.service.options.probe_timeout, call.service.options.probe_after},
+        [exchange = call.exchange, name = call.service.repository.name_of(name)](bool answered) {
+          std::string text = R"({"name":)";
+          append_json_string(text, name);
+          text += fmt::format(R"(,"ready":{}}})", answered);
+          exchange->respond(http::Response::json(answered ? 200 : 503, std::move(text)));
+        });
+}
+
+void infer(const RouteCall& call) {
+  with_model(call, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    // Numbers of binary tensors stay where they are; texts do not.
+    const std::size_t bytes = with.request().body.bytes.size();
+    if (with.is_read_later || bytes <= with.service.options.read_here_bytes || !takes_texts(*model)) {
+      infer_with(with.exchange, with.work, model);
+      return;
+    }
+    do_later(with, bytes, [with, model] {
+      try {
+        infer_with(with.exchange, with.work, model);
+      } catch (...) {
+        with.exchange->respond(error_response(current_error(), with.protocol));
+      }
+      return false;
+    });
+  });
+}
+
+void statistics(const RouteCall& call) {
+  std::vector<std::shared_ptr<const ModelDescription>> models;
+  if (call.name) {
+    models.push_back(call.service.repository.description(*call.name, call.version.value_or("")));
+  } else {
+    models = call.service.repository.descriptions();
+  }
+  std::string text = R"({"model_stats":[)";
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (i != 0) text += ',';
+    append_statistics(text, *models[i]);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]}"));
+}
+
+void repository_index(const RouteCall& call) {
+  bool only_ready = false;
+  const std::string_view body = call.request().body.text();
+  if (!body.empty()) {
+    for (const JsonInput& member : split_object(body)) {
+      if (member.name != "ready" || (member.raw != "true" && member.raw != "false")) {
+        throw Error(ErrorCode::invalid_input, "accepted is {\"ready\": true} or {\"ready\": false}");
+      }
+      only_ready = member.raw == "true";
+    }
+  }
+  std::string text = "[";
+  for (const ModelStatus& status : call.service.repository.index()) {
+    if (only_ready && !is_serving(status.state)) continue;
+    text += text.size() == 1 ? R"({"name":)" : R"(,{"name":)";
+    append_json_string(text, status.name);
+    text += R"(,"version":)";
+    append_json_string(text, status.version);
+    text += R"(,"state":)";
+    append_json_string(text, repository_state(status.state));
+    text += R"(,"reason":)";
+    append_json_string(text, status.reason);
+    text += '}';
+  }
+  call.exchange->respond(http::Response::json(200, text + "]"));
+}
+
+void repository_load(const RouteCall& call) {
+  read_no_parameters(call.request().body.text(), {});
+  call.service.repository.load(
+      name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
+        exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+      });
+}
+
+void repository_unload(const RouteCall& call) {
+  // No model of gpux depends on another.
+  read_no_parameters(call.request().body.text(), {"unload_dependents"});
+  call.service.repository.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
+    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+  });
+}
+
+constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
+constexpr RouteContract infer_contract{
+    .body = BodyKind::any, .answering = Answering::in_turn, .fields = infer_fields, .describe = describe_infer};
+constexpr RouteContract repository_index_contract{.describe = describe_index};
+constexpr RouteContract loading_contract{.answering = Answering::by_readiness, .describe = describe_loading};
+
+constexpr std::array<Route, 14> table{{
+    {"GET", "/v2", "Server metadata", RouteKey::any, Protocol::open_inference, server_metadata},
+    {"GET", "/v2/health/live", "Whether the process answers", RouteKey::none, Protocol::open_inference, answer_live,
+     by_readiness},
+    {"GET", "/v2/health/ready", "Whether every model answers", RouteKey::none, Protocol::open_inference, answer_ready,
+     by_readiness},
+    // Before those with a name, as this is none.
+    {"GET", "/v2/models/stats", "Counters of every model", RouteKey::any, Protocol::open_inference, statistics},
+    {"GET", "/v2/models/{name}", "Model metadata", RouteKey::any, Protocol::open_inference, model_metadata},
+    {"GET", "/v2/models/{name}/versions/{version}", "Model metadata", RouteKey::any, Protocol::open_inference,
+     model_metadata},
+    {"GET", "/v2/models/{name}/config", "Model configuration", RouteKey::any, Protocol::open_inference, config},
+    {"GET", "/v2/models/{name}/versions/{version}/config", "Model configuration", RouteKey::any,
+     Protocol::open_inference, config},
+    {"GET", "/v2/models/{name}/ready", "Whether the model answers", RouteKey::none, Protocol::open_inference,
+     model_ready, by_readiness},
+    {"GET", "/v2/models/{name}/versions/{version}/ready", "Whether the model answers", RouteKey::none,
+     Protocol::open_inference, model_ready, by_readiness},
+    {"POST", "/v2/models/{name}/infer", "Run a model", RouteKey::any, Protocol::open_inference, infer, infer_contract},
+    {"POST", "/v2/models/{name}/versions/{version}/infer", "Run a model", RouteKey::any, Protocol::open_inference,
+     infer, infer_contract},
+    {"GET", "/v2/models/{name}/stats", "Counters of a model", RouteKey::any, Protocol::open_inference, statistics},
+    {"GET", "/v2/models/{name}/versions/{version}/stats", "Counters of a model", RouteKey::any,
+     Protocol::open_inference, statistics},
+}};
+
+constexpr std::array<Route, 3> repository_table{{
+    {"POST", "/v2/repository/index", "The known models, loaded or not", RouteKey::any, Protocol::open_inference,
+     repository_index, repository_index_contract},
+    {"POST", "/v2/repository/models/{name}/load", "Load or reload a model", RouteKey::any, Protocol::open_inference,
+     repository_load, loading_contract},
+    {"POST", "/v2/repository/models/{name}/unload", "Take a model out of service", RouteKey::any,
+     Protocol::open_inference, repository_unload, loading_contract},
+}};
+
+}  // namespace
+
+std::span<const Route> routes() noexcept {
+  return table;
+}
+
+std::span<const Route> repository_routes() noexcept {
+  return repository_table;
+}
+
+}  // namespace gpux::server::open_inference_v2

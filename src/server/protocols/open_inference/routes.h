@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+
+#include "server/protocols/route.h"
+
+namespace gpux::server::open_inference_v2 {
+
+/// Of the Open Inference Protocol, version 2.
+[[nodiscard]] std::span<const Route> routes() noexcept;
+
+/// Of Triton's extension for loading and unloading models.
+[[nodiscard]] std::span<const Route> repository_routes() noexcept;
+
+}  // namespace gpux::server::open_inference_v2

@@ -1,0 +1,254 @@
+#include "server/protocols/openai/chat_requests.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/utf8_prefix.h"
+#include "server/protocols/openai/operations.h"
+#include "server/protocols/openapi/generation.h"
+
+namespace gpux::server {
+namespace {
+
+using enum FieldKind;
+using enum FieldUse;
+
+constexpr std::size_t max_log_probabilities = 20;
+
+// What changes no answer: notes of LiteLLM on the answers of other services, and hints for caches of prompts.
+constexpr Field litellm_notes{"provider_specific_fields", object}, cache_hint{"cache_control", object};
+
+constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
+constexpr std::array<std::string_view, 1> call_types{"function"};
+
+constexpr std::array<Field, 4> part_table{{{"type", text}, {"text", text, required}, litellm_notes, cache_hint}};
+
+constexpr std::array<Field, 6> call_table{{
+    {"id", text},
+    {"type", choice, optional, nullptr, call_types},
+    {"index", whole},  // as streams have it
+    {"function", object, required},
+    litellm_notes,
+    cache_hint,
+}};
+
+constexpr std::array<Field, 4> called_table{{{"name", text, required}, {"arguments", text}, litellm_notes, cache_hint}};
+
+constexpr std::array<Field, 5> message_table{{
+    {"role", choice, required, nullptr, roles},
+    {"content", other},
+    {"name", text},
+    litellm_notes,
+    cache_hint,
+}};
+
+// With what answers have, and clients send back.
+constexpr std::array<Field, 7> assistant_table{{
+    {"reasoning_content", text},
+    {"reasoning", text},
+    {"tool_calls", other},
+    {"refusal", text},
+    refused_field("audio", "accepted are texts"),
+    refused_field("function_call", "accepted are tool_calls"),
+    {"annotations", other},
+}};
+
+constexpr std::array<Field, 1> tool_table{{{"tool_call_id", text}}};
+
+constexpr std::array<Field, 1> messages_table{{{"messages", other, required, openai::messages_schema}}};
+
+constexpr std::array<Field, 3> chat_table{{
+    {"max_completion_tokens", count},
+    {"logprobs", flag},
+    {"top_logprobs", whole, optional, nullptr, {}, max_log_probabilities},
+}};
+
+constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::tools}}};
+
+constexpr std::array<Field, 6> template_table{{
+    {"chat_template_kwargs", object},
+    {"add_generation_prompt", flag},
+    {"continue_final_message", flag, undocumented},
+    {"echo", flag, undocumented},
+    {"add_special_tokens", flag, undocumented},
+    {"modalities", texts, undocumented},
+}};
+
+void skip_notes(Members& members) {
+  members.ignore("provider_specific_fields");
+  members.ignore("cache_control");
+}
+
+// Several texts are lines of one, as vLLM joins them.
+std::string read_parts(const RequestJson& parts, const std::string& place) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Members part(parts[i], fmt::format("{}[{}]", place, i), part_table);
+    const std::string type = part.text("type");
+    if (type != "text") {
+      refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", utf8_prefix(type, 40)));
+    }
+    if (i != 0) text += '\n';
+    text += part.text("text");
+    skip_notes(part);
+    part.refuse_others();
+  }
+  return text;
+}
+
+std::string read_content(Members& message) {
+  const RequestJson* content = message.find("content");
+  if (content == nullptr) return {};
+  if (content->is_array()) return read_parts(*content, message.name_of("content"));
+  if (!content->is_string()) refuse_member(message.name_of("content"), "is neither a text nor a list");
+  return content->get<std::string>();
+}
+
+ToolCall read_tool_call(const RequestJson& value, const std::string& place) {
+  Members members(value, place, call_table);
+  ToolCall call;
+  call.id = members.text("id");
+  members.ignore("type");
+  members.ignore("index");
+  Members function(members.must_find("function"), place + ".function", called_table);
+  call.name = function.text("name");
+  call.arguments = function.text("arguments");
+  skip_notes(function);
+  function.refuse_others();
+  skip_notes(members);
+  members.refuse_others();
+  return call;
+}
+
+void read_tool_calls(Members& message, ChatMessage& read) {
+  const RequestJson* calls = message.find("tool_calls");
+  if (calls == nullptr) return;
+  const std::string place = message.name_of("tool_calls");
+  if (!calls->is_array()) refuse_member(place, "is no list");
+  for (std::size_t i = 0; i < calls->size(); ++i) {
+    read.tool_calls.push_back(read_tool_call((*calls)[i], fmt::format("{}[{}]", place, i)));
+  }
+}
+
+void read_assistant(Members& message, ChatMessage& read) {
+  read.reasoning = message.text("reasoning_content");
+  if (const std::string reasoning = message.text("reasoning"); read.reasoning.empty()) read.reasoning = reasoning;
+  read_tool_calls(message, read);
+  // Whatever it is where there is content: clients send answers back as they got them.
+  if (message.find("refusal") != nullptr && read.content.empty()) read.content = message.text("refusal");
+  message.refuse("audio");
+  message.refuse("function_call");
+  const RequestJson* annotations = message.find("annotations");
+  if (annotations != nullptr && !annotations->empty()) {
+    refuse_member(message.name_of("annotations"), ": accepted are none");
+  }
+}
+
+ChatMessage read_message(const RequestJson& value, const std::string& place, const std::vector<ChatMessage>& earlier) {
+  enum Role : std::size_t { system, developer, user, assistant, tool };
+
+  Members message(value, place, message_table);
+  const std::size_t role = message.choice("role").value_or(user);
+  ChatMessage read;
+  // Templates know OpenAI's older name.
+  read.role = role == developer ? "system" : message.text("role");
+  read.content = read_content(message);
+  read.name = message.text("name");
+  skip_notes(message);
+  if (role == assistant) message.also(assistant_table);
+  if (role == tool) message.also(tool_table);
+  if (role == assistant) read_assistant(message, read);
+  if (role == tool) {
+    read.tool_call_id = message.text("tool_call_id");
+    if (read.name.empty()) read.name = called_function(earlier, read.tool_call_id);
+  }
+  message.refuse_others();
+  if (role != assistant && message.find("content") == nullptr) {
+    refuse_member(message.name_of("content"), "is missing", MemberProblem::missing);
+  }
+  return read;
+}
+
+void read_messages(Members& members, std::vector<ChatMessage>& messages) {
+  const RequestJson& list = members.must_find("messages");
+  if (!list.is_array() || list.empty()) refuse_member("messages", "is no list of at least one message");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    messages.push_back(read_message(list[i], fmt::format("messages[{}]", i), messages));
+  }
+}
+
+void read_max_tokens(Members& members, GenerationSettings& settings) {
+  const std::size_t older = members.count("max_tokens"), newer = members.count("max_completion_tokens");
+  if (older != 0 && newer != 0 && older != newer) {
+    refuse_member("max_tokens", fmt::format("is {}, and max_completion_tokens {}; accepted: one of them, or equal ones",
+                                            older, newer));
+  }
+  settings.max_tokens = std::max(older, newer);
+}
+
+void read_log_probabilities(Members& members, GenerationSettings& settings) {
+  settings.log_probabilities = members.flag("logprobs", false);
+  const auto count = members.whole("top_logprobs");
+  if (count && *count != 0 && !settings.log_probabilities)
+    refuse_member("top_logprobs", "is for answers with logprobs: true");
+  settings.top_log_probabilities = static_cast<std::uint32_t>(count.value_or(0));
+}
+
+void read_template_options(Members& members, std::string_view body, ChatOptions& options) {
+  options.add_generation_prompt = members.flag("add_generation_prompt", true);
+  const RequestJson* values = members.find("chat_template_kwargs");
+  if (values == nullptr) return;
+  if (!values->is_object()) refuse_member("chat_template_kwargs", "is no object");
+  options.template_values = member_text(body, "chat_template_kwargs");
+}
+
+void refuse_unsupported(Members& members) {
+  if (members.flag("continue_final_message", false)) {
+    refuse_member("continue_final_message", ": a message is not continued; accepted: false");
+  }
+  if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat messages; accepted: false");
+  if (members.flag("add_special_tokens", false)) {
+    refuse_member("add_special_tokens", ": the chat template has them; accepted: false");
+  }
+  const std::vector<std::string> modalities = members.texts("modalities");
+  if (std::ranges::any_of(modalities, [](const std::string& one) { return one != "text"; })) {
+    refuse_member("modalities", "has others than text; accepted: [\"text\"]");
+  }
+}
+
+}  // namespace
+
+std::span<const Field> chat_fields() {
+  static const std::vector<Field> fields =
+      joined({messages_table, generation_fields(), chat_table, tools_table, tool_choice_fields(), template_table});
+  return fields;
+}
+
+ChatRequest read_chat(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
+  Members members(json, "", chat_fields());
+  ChatRequest read;
+  read.model = members.text("model");
+  read_messages(members, read.conversation.messages);
+  read_sampling(members, read.settings);
+  read_max_tokens(members, read.settings);
+  read_log_probabilities(members, read.settings);
+  read.answers = read_answers(members);
+  read.stream = read_stream(members);
+  read.conversation.tools = read_tools(members, body);
+  read_tool_choice(members, read.conversation.tools);
+  read_template_options(members, body, read.conversation.options);
+  read.settings.constraint = read_constraint(members, body);
+  read.form_member = constraint_member(members);
+  if (read.form_member.empty() && read.conversation.tools.choice == ToolChoice::required) read.form_member = "tools";
+  refuse_unsupported(members);
+  read_labels(members);
+  members.refuse_others();
+  check_settings(read.settings);
+  return read;
+}
+
+}  // namespace gpux::server

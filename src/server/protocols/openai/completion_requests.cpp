@@ -1,0 +1,75 @@
+#include "server/protocols/openai/completion_requests.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/protocols/openapi/generation.h"
+#include "server/protocols/openapi/texts.h"
+#include "server/protocols/request_json.h"
+
+namespace gpux::server {
+namespace {
+
+// OpenAI's own default.
+constexpr std::size_t default_tokens = 16;
+constexpr std::size_t max_log_probabilities = 20;
+
+using namespace openapi;
+using enum FieldKind;
+using enum FieldUse;
+
+Json prompts_schema(const ServedList& models) {
+  const Json prompt{{"type", "string"}}, tokens = list(token_schema(models), 1, max_texts);
+  return {{"anyOf", Json::array({prompt, tokens, list({{"anyOf", Json::array({prompt, tokens})}}, 1, max_texts)})}};
+}
+
+constexpr std::array<Field, 1> prompt_table{{{"prompt", other, required, prompts_schema}}};
+
+constexpr std::array<Field, 5> completion_table{{
+    {"logprobs", whole, optional, nullptr, {}, max_log_probabilities},
+    {"add_special_tokens", flag},
+    {"best_of", count, undocumented},
+    {"echo", flag, undocumented},
+    {"suffix", text, undocumented},
+}};
+
+}  // namespace
+
+std::span<const Field> completion_fields() {
+  static const std::vector<Field> fields = joined({prompt_table, generation_fields(), completion_table});
+  return fields;
+}
+
+CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation) {
+  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
+  Members members(json, "", completion_fields());
+  CompletionRequest read;
+  read.prompts = read_text_inputs(members.must_find("prompt"), "prompt");
+  read.model = members.text("model");
+  read_sampling(members, read.settings);
+  const std::size_t max_tokens = members.count("max_tokens");
+  read.settings.max_tokens = max_tokens == 0 ? std::max(default_tokens, read.settings.min_tokens) : max_tokens;
+  read.answers = read_answers(members);
+  read.stream = read_stream(members);
+  read.special_tokens = members.flag("add_special_tokens", true);
+  if (const auto count = members.whole("logprobs")) {
+    read.settings.log_probabilities = true;
+    read.settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
+  }
+  if (const std::size_t best_of = members.count("best_of"); best_of != 0 && best_of != read.answers) {
+    refuse_member("best_of", fmt::format("is {}; accepted: n, {}: answers are not ranked", best_of, read.answers));
+  }
+  if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat the prompt");
+  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
+  read.settings.constraint = read_constraint(members, body);
+  read.form_member = constraint_member(members);
+  read_labels(members);
+  members.refuse_others();
+  check_settings(read.settings);
+  return read;
+}
+
+}  // namespace gpux::server

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "server/protocols/encoded_image.h"
+#include "server/protocols/field.h"
+#include "server/protocols/text_inputs.h"
+
+/// What OpenAI's clients ask of models that make vectors of texts and images.
+namespace gpux::server {
+
+/// POST /v1/embeddings: {"input", "model", "encoding_format", "dimensions", "user"}, and "modality".
+/// Source: OpenAI's API reference, "Create embeddings". Images as several servers have them: {"image": "…"} and
+/// {"text": "…"} (Jina), {"type": "image_url", "image_url": {"url": "…"}} and {"type": "text", "text": "…"} (OpenAI's
+/// parts of messages, vLLM), alone or in a list; or "modality": "image" with strings (infinity). Addresses are refused.
+struct OpenAiEmbeddings {
+  std::vector<std::variant<TextInput, ImageInput>> inputs;  ///< at least one, none empty
+  std::string model;                                        ///< empty: not said
+  std::size_t dimensions = 0;                               ///< 0: all
+  bool base64 = false;                                      ///< vectors as base64 of little-endian float32
+};
+
+[[nodiscard]] std::span<const Field> embedding_fields();
+
+/// Errors as of tei/requests.h.
+OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
+
+}  // namespace gpux::server

@@ -1,0 +1,60 @@
+#include "server/protocols/openapi/fields.h"
+
+#include <string>
+#include <utility>
+
+namespace gpux::server::openapi {
+namespace {
+
+Json schema_of_kind(const Field& field) {
+  switch (field.kind) {
+    case FieldKind::text:
+      return {{"type", "string"}};
+    case FieldKind::flag:
+      return {{"type", "boolean"}};
+    case FieldKind::count:
+      return {{"type", "integer"}, {"minimum", 1}, {"maximum", INT32_MAX}};
+    case FieldKind::whole:
+      return {{"type", "integer"}, {"minimum", 0}, {"maximum", field.maximum}};
+    case FieldKind::number:
+      return {{"type", "number"}};
+    case FieldKind::choice:
+      return {{"enum", field.choices}};
+    case FieldKind::texts: {
+      const Json text{{"type", "string"}};
+      return {{"anyOf", Json::array({text, {{"type", "array"}, {"items", text}}})}};
+    }
+    case FieldKind::object:
+      return {{"type", "object"}};
+    case FieldKind::other:
+    case FieldKind::refused:
+      break;
+  }
+  return Json::object();
+}
+
+Json schema_of(const Field& field, const ServedList& models) {
+  if (field.schema != nullptr) return field.schema(models);
+  Json schema = schema_of_kind(field);
+  return field.use == FieldUse::required ? std::move(schema) : or_null(std::move(schema));
+}
+
+}  // namespace
+
+Json object_schema(std::span<const Field> fields, const ServedList& models) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Field& field : fields) {
+    if (field.use == FieldUse::undocumented) continue;
+    Json schema = schema_of(field, models);
+    if (schema.is_null()) continue;
+    properties[std::string(field.name)] = std::move(schema);
+    if (field.use == FieldUse::required) required.push_back(field.name);
+  }
+  return object_schema(std::move(properties), std::move(required));
+}
+
+Json only_false(const ServedList&) {
+  return or_null({{"const", false}});
+}
+
+}  // namespace gpux::server::openapi

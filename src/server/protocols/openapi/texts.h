@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+
+#include "server/protocols/openapi/operation.h"
+#include "server/text_ability.h"
+
+/// Schemas of texts, tokens and vectors, as several protocols have them.
+namespace gpux::server::openapi {
+
+/// The names of the models, or null.
+Json model_names(const ServedList& models);
+
+/// The id of a token that all of the models have.
+Json token_schema(const ServedList& models);
+
+/// From 1 to what all of the models have, or null.
+Json dimensions_schema(const ServedList& models);
+
+/// As many as a request may have texts.
+Json list_of(Json items);
+
+/// One text as `text` has it, its tokens, or a list of either.
+Json text_or_tokens(const Json& text, const ServedList& models);
+
+bool any_is(const ServedList& models, TextAbility ability);
+
+}  // namespace gpux::server::openapi

@@ -1,0 +1,159 @@
+#include "server/protocols/own/operations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/protocols/tei/operations.h"
+#include "server/text_ability.h"
+#include "tensor/integer_range.h"
+#include "tensor/small_float.h"
+
+namespace gpux::server::own {
+namespace {
+
+using namespace openapi;
+
+// What rounds to the type's largest finite value still fits: up to half a step beyond it. As JSON writes float32's and
+// bfloat16's bounds, in the fewest digits, they lie just below the half and so belong to what fits; float16's is exact.
+Json float_schema(ElementType type) {
+  Json number{{"type", "number"}};
+  const auto within = [&](double bound, const char* lowest, const char* highest) {
+    number[lowest] = -bound;
+    number[highest] = bound;
+  };
+  if (type == ElementType::float32) {
+    within(std::numeric_limits<float>::max() + std::ldexp(1.0, 103), "minimum", "maximum");
+  } else if (type == ElementType::bfloat16) {
+    within(largest_finite(type) + std::ldexp(1.0, 119), "minimum", "maximum");
+  } else if (type == ElementType::float16) {
+    within(largest_finite(type) + 16, "exclusiveMinimum", "exclusiveMaximum");
+  }
+  return {{"anyOf", Json::array({std::move(number), {{"enum", Json::array({"NaN", "Infinity", "-Infinity"})}}})}};
+}
+
+Json element_schema(ElementType type) {
+  switch (type) {
+    case ElementType::boolean:
+      return {{"enum", Json::array({true, false, 0, 1})}};
+    case ElementType::string:
+      return {{"type", "string"}};
+    case ElementType::float16:
+    case ElementType::bfloat16:
+    case ElementType::float32:
+    case ElementType::float64:
+      return float_schema(type);
+    default:
+      break;
+  }
+  if (const auto range = integer_range(type)) {
+    return {{"type", "integer"}, {"minimum", range->lowest}, {"maximum", range->highest}};
+  }
+  return {{"type", "number"}};
+}
+
+// A value as /predict takes and gives it: lists in lists, in the declared sizes.
+Json value_schema(const ValueType& type, bool is_answer) {
+  if (type.kind != ValueKind::tensor) return {{"description", to_string(type)}};
+  Json schema = element_schema(type.element);
+  if (is_answer && schema.contains("anyOf")) schema = {{"type", Json::array({"number", "null"})}};
+  if (is_answer && type.element == ElementType::boolean) schema = {{"type", "boolean"}};
+  if (!type.dimensions) return {{"description", to_string(type)}};
+  const std::vector<Dimension>& dimensions = *type.dimensions;
+  for (std::size_t i = dimensions.size(); i-- > 0;) {
+    schema = {{"type", "array"}, {"items", std::move(schema)}};
+    const std::optional<std::int64_t>& size = dimensions[i].size;
+    if (size && !is_answer) schema["minItems"] = schema["maxItems"] = *size;
+  }
+  // A text alone stands for a list of one.
+  const bool may_be_alone = !is_answer && type.element == ElementType::string && dimensions.size() == 1 &&
+                            dimensions.front().size.value_or(1) == 1;
+  if (may_be_alone) return {{"anyOf", Json::array({{{"type", "string"}}, std::move(schema)})}};
+  return schema;
+}
+
+Json item_schema(const std::vector<SignatureEntry>& entries, bool is_answer) {
+  Json schema{{"type", "object"}};
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const SignatureEntry& entry : entries) {
+    Json value = value_schema(entry.type, is_answer);
+    std::string description = to_string(entry.type);
+    if (!entry.description.empty()) description = entry.description + " (" + description + ")";
+    value["description"] = description;
+    properties[entry.name] = std::move(value);
+    if (is_answer || entry.required) required.push_back(entry.name);
+  }
+  schema["properties"] = std::move(properties);
+  if (!required.empty()) schema["required"] = std::move(required);
+  if (!is_answer) schema["additionalProperties"] = false;
+  return schema;
+}
+
+// An item, a list of them, or the bare value of a model's only input; of all models that it may be for.
+Json request_schema(const ServedList& models) {
+  Json accepted = Json::array();
+  for (const ServedModel* model : models) {
+    const auto& own = model->runtime().info().signature.inputs;
+    Json item = item_schema(own, false);
+    if (model->pipeline()) {
+      const auto& texts = model->pipeline()->text_inputs();
+      item = any_of(Json::array({item_schema(texts, false), std::move(item)}));
+      if (std::ranges::count_if(texts, &SignatureEntry::required) == 1) {
+        accepted.push_back(value_schema(texts.front().type, false));
+      }
+    } else if (own.size() == 1) {
+      accepted.push_back(value_schema(own.front().type, false));
+    }
+    accepted.push_back({{"type", "array"}, {"items", item}});
+    accepted.push_back(std::move(item));
+    if (is_able(*model, TextAbility::classify)) accepted.push_back(tei::classify_schema());
+    if (model->image_tower() != nullptr) accepted.push_back(tei::image_labels_schema());
+  }
+  return any_of(std::move(accepted));
+}
+
+Json answer_schema(const ServedList& models) {
+  Json given = Json::array();
+  for (const ServedModel* model : models) {
+    // What texts are answered depends on the task, and may be JSON of its own.
+    if (model->pipeline() || model->image_tower() != nullptr) return Json::object();
+    Json item = item_schema(model->signature().outputs, true);
+    given.push_back({{"type", "array"}, {"items", item}});
+    given.push_back(std::move(item));
+  }
+  return any_of(std::move(given));
+}
+
+}  // namespace
+
+Operation describe_predict(const ServedList& models) {
+  if (models.empty()) return {};
+  Operation operation = json_operation(request_schema(models), answer_schema(models));
+  const auto any = [&](const auto& is_such) { return std::ranges::any_of(models, is_such); };
+  operation.takes_text = any([](const ServedModel* model) { return model->pipeline() != nullptr; });
+  if (any([](const ServedModel* model) { return model->image_input() != nullptr; })) {
+    operation.request_description =
+        "Images: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
+        "form with such files (multipart/form-data).";
+  }
+  if (any([](const ServedModel* model) { return is_able(*model, TextAbility::classify); })) {
+    operation.failures["422"] = {{"description", "the texts do not fit"},
+                                 {"content", json_content(reference("Error"))}};
+  }
+  return operation;
+}
+
+Operation describe_metrics(const ServedList&) {
+  return {.content = {{"text/plain", {{"schema", {{"type", "string"}}}}},
+                      {"application/json", {{"schema", {{"type", "object"}}}}}}};
+}
+
+Operation describe_page(const ServedList&) {
+  return {.content = {{"text/html", {{"schema", {{"type", "string"}}}}}}};
+}
+
+}  // namespace gpux::server::own

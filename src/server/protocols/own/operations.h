@@ -1,0 +1,12 @@
+#pragma once
+
+#include "server/protocols/openapi/operation.h"
+
+/// What the routes of routes.h take and give.
+namespace gpux::server::own {
+
+Operation describe_predict(const ServedList& models);
+Operation describe_metrics(const ServedList& models);
+Operation describe_page(const ServedList& models);
+
+}  // namespace gpux::server::own

@@ -1,0 +1,283 @@
+#include "server/protocols/own/predict.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/spelling.h"
+#include "runtime/json_items.h"
+#include "server/http/form.h"
+#include "server/protocols/answer_times.h"
+#include "server/protocols/error_answers.h"
+#include "server/protocols/model_choice.h"
+#include "server/protocols/plain_text.h"
+#include "server/protocols/tei/classify.h"
+#include "server/protocols/tei/label_images.h"
+#include "server/run_job.h"
+#include "server/text_job.h"
+#include "tensor/json_envelope.h"
+
+namespace gpux::server::own {
+namespace {
+
+// Whether a body of these names could be meant for the model.
+bool fits_inputs(const Signature& signature, const std::vector<std::string>& given) {
+  const auto has = [&](const SignatureEntry& entry) {
+    return std::find(given.begin(), given.end(), entry.name) != given.end();
+  };
+  const auto known = std::count_if(signature.inputs.begin(), signature.inputs.end(), has);
+  return static_cast<std::size_t>(known) == given.size() &&
+         std::all_of(signature.inputs.begin(), signature.inputs.end(),
+                     [&](const SignatureEntry& entry) { return !entry.required || has(entry); });
+}
+
+// Of several models the only one that takes the inputs that a body names; empty where there is none such.
+std::string fitting_model(std::string_view body, const std::vector<std::shared_ptr<const ModelDescription>>& models) {
+  std::vector<std::string> given;
+  try {
+    std::string_view object = body;
+    if (is_array(body)) {
+      object = {};
+      visit_array(body, [&](std::string_view first) {
+        object = first;
+        return false;
+      });
+      if (object.empty()) return {};
+    }
+    for (const JsonInput& member : split_object(object)) given.push_back(member.name);
+  } catch (const Error&) {
+    return {};
+  }
+  std::string found;
+  for (const auto& model : models) {
+    if (model->name == found || !fits_inputs(model->signature, given)) continue;
+    if (!found.empty()) return {};
+    found = model->name;
+  }
+  return found;
+}
+
+// The images of a form's fields, each named as the input or "file".
+std::vector<std::string> images_of(const http::Request& request, const runtime::ImageInput& image) {
+  std::vector<std::string> images;
+  for (const http::FormPart& part : http::read_form(request.body.text(), request.headers["Content-Type"])) {
+    if (part.name != image.name && part.name != "file") {
+      throw Error(ErrorCode::invalid_input,
+                  fmt::format("the form has a field '{}'; accepted: '{}' or 'file', images", part.name, image.name));
+    }
+    images.emplace_back(part.content);
+  }
+  return images;
+}
+
+// The whole body is the text.
+NamedValues text_in(const http::Request& request, const ServedModel& model) {
+  std::string text(read_plain_text(request));
+  const auto& inputs = model.signature().inputs;
+  const auto entry = std::find_if(inputs.begin(), inputs.end(), [](const SignatureEntry& input) {
+    return input.type.kind == ValueKind::tensor && input.type.element == ElementType::string;
+  });
+  if (entry == inputs.end()) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the body is a text, and '{}' takes no texts", model.name()));
+  }
+  return {{entry->name, Tensor::of_strings({1}, {std::move(text)})}};
+}
+
+// What the images of a body are: strings in the shape that submit() takes.
+NamedValues images_in(const http::Request& request, const ServedModel& model, bool is_form) {
+  if (model.image_input() == nullptr) {
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("the body is {}, and '{}' takes no images", is_form ? "a form" : "an image", model.name()));
+  }
+  std::vector<std::string> images;
+  if (is_form) {
+    images = images_of(request, *model.image_input());
+  } else {
+    images.emplace_back(request.body.text());
+  }
+  const auto count = static_cast<std::int64_t>(images.size());
+  return {{model.image_input()->name, Tensor::of_strings({count}, std::move(images))}};
+}
+
+bool is_image(const http::Request& request) {
+  return http::is_form(request.headers["Content-Type"]) || lower(request.headers["Content-Type"]).starts_with("image/");
+}
+
+void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                 const std::shared_ptr<ServedModel>& model, NamedValues inputs, const SubmitOptions& options,
+                 const std::shared_ptr<MemoryShare>& share) {
+  const http::Request& request = exchange->request();
+  const Pending pending = submit(
+      model, {.inputs = std::move(inputs), .outputs = {}, .priority = 0, .arrived = request.arrived}, work,
+      [exchange, model, share, arrived = request.arrived](runtime::InferAnswer&& result) {
+        try {
+          if (result.error) throw Error(*result.error);
+          std::string text;
+          runtime::append_result(text, result.outputs, model->declared_outputs(), NonFinite::null);
+          http::Response response = http::Response::json(200, std::move(text));
+          add_times(response, result.times, arrived);
+          exchange->respond(std::move(response));
+        } catch (...) {
+          exchange->respond(error_response(current_error(), Protocol::own));
+        }
+      },
+      runtime::Here::allowed, options);
+  if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
+}
+
+// The items of a list, which are read, run and written one by one.
+struct ItemList {
+  http::Piece body;  ///< of which the items are parts, also after the request has been answered with an error
+  runtime::UnreadItems unread;
+  PendingParts pending;
+  std::shared_ptr<MemoryShare> share;
+
+  NamedValues read(std::size_t index, const ServedModel& model) const {
+    return runtime::read_json_item(unread, index, model.signature(), model.image_input(), runtime::Images::as_given);
+  }
+
+  // Writes the results in their order; one that comes early is kept. Returns the bytes that both take more.
+  std::uint64_t take(std::size_t index, NamedValues&& outputs, std::span<const DeclaredValue> declared) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t capacity = text_.capacity();
+    const std::uint64_t kept = index == written_ ? 0 : bytes_of(outputs);
+    early_.emplace(index, std::move(outputs));
+    for (auto next = early_.begin(); next != early_.end() && next->first == written_; next = early_.erase(next)) {
+      if (written_++ != 0) text_ += ",\n ";
+      runtime::append_result(text_, next->second, declared, NonFinite::null);
+    }
+    return kept + text_.capacity() - capacity;
+  }
+
+  [[nodiscard]] std::string end() { return std::move(text_ += ']'); }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, NamedValues> early_;
+  std::size_t written_ = 0;
+  std::string text_ = "[";
+};
+
+// Items that are prepared or queued at a time: what full batches need.
+std::size_t items_in_flight(const ServedModel& model) {
+  const Workers& workers = model.workers();
+  const std::size_t runs = 2 * workers.sessions.size() * std::max(workers.replicas, 1U);
+  return runs * (model.can_batch() ? static_cast<std::size_t>(model.options().max_batch_size) : 1);
+}
+
+// Queues an item of a list, which may come to several runs of its own.
+void queue_item(const std::shared_ptr<ItemList>& list, const std::shared_ptr<ServedModel>& model,
+                const RequestWork& work, std::size_t index, ServedModel::Call call, runtime::Completion done) {
+  const auto here = list->unread.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no;
+  list->pending.begin(index);
+  list->pending.add(index, submit(
+                               model, std::move(call), work,
+                               [list, index, done = std::move(done)](runtime::InferAnswer&& answer) {
+                                 list->pending.end(index);
+                                 done(std::move(answer));
+                               },
+                               here));
+}
+
+// All of a list, or nothing: the first failure is the answer, and the rest is dropped.
+void predict_list(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model, const std::shared_ptr<ItemList>& list) {
+  RunJob::Work runs{.count = list->unread.items.size(), .item = "item", .is_list = true, .outputs = {}};
+  runs.arrived = exchange->request().arrived;
+  runs.request = work;
+  runs.max_in_flight = items_in_flight(*model);
+  runs.prepare = [list, model](std::size_t index) { return list->read(index, *model); };
+  // Numbers become a few times their text at most.
+  runs.cost = [list](std::size_t index) { return 4 * list->unread.items[index].size(); };
+  runs.queue = [list, model, work, arrived = runs.arrived](std::size_t index, NamedValues&& inputs, bool is_admitted,
+                                                           runtime::Completion done) {
+    ServedModel::Call call{.inputs = std::move(inputs), .outputs = {}, .arrived = arrived};
+    call.is_admitted = is_admitted;
+    queue_item(list, model, work, index, std::move(call), std::move(done));
+  };
+  runs.stop_others = [list] { list->pending.cancel(); };
+  runs.take = [list, model](std::size_t index, NamedValues&& outputs) {
+    return list->take(index, std::move(outputs), model->declared_outputs());
+  };
+  const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
+                          const std::optional<Error>& error, const RunJob::Times& times) {
+    try {
+      // After an error others may still be read or taken: what they use is let go with them.
+      if (error) throw Error(*error);
+      list->share.reset();
+      cancellation.check();
+      http::Response response = http::Response::json(200, list->end());
+      add_times(response, times.slowest, arrived);
+      exchange->respond(std::move(response));
+    } catch (...) {
+      exchange->respond(error_response(current_error(), Protocol::own));
+    }
+  };
+  const auto job = std::make_shared<RunJob>(model, std::move(runs), answer);
+  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
+  job->start();
+}
+
+void predict_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
+                  const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = exchange->request();
+  NamedValues inputs;
+  SubmitOptions options;
+  const auto list = std::make_shared<ItemList>();
+  try {
+    if (is_plain_text(request)) {
+      inputs = text_in(request, *model);
+    } else if (is_image(request)) {
+      inputs = images_in(request, *model, http::is_form(request.headers["Content-Type"]));
+      options.sources = image::Sources{.base64 = false, .data_url = false};
+    } else {
+      const std::string_view body = request.body.text();
+      const bool has_texts = model->pipeline() != nullptr || model->image_input() != nullptr;
+      list->share = hold_for_reading(work, body, has_texts || is_array(body) ? bytes_a_json_text : bytes_a_json_number);
+      list->body = request.body;
+      list->unread = runtime::split_json_items(body);
+      constexpr std::uint64_t bytes_an_item = 64;
+      if (list->share != nullptr) {
+        grow_share(*list->share, work.memory, bytes_an_item * list->unread.items.size(), "the list");
+      }
+      if (!list->unread.is_list) {
+        inputs = runtime::read_json_item(list->unread, 0, model->signature(), model->image_input(),
+                                         runtime::Images::as_given);
+        // What was read is all that is kept.
+        if (list->share != nullptr) (void)list->share->resize(bytes_of(inputs));
+      }
+    }
+  } catch (const Error& error) {
+    model->statistics().count(error, request.arrived);
+    throw;
+  }
+  if (list->unread.is_list) {
+    predict_list(exchange, work, model, list);
+  } else {
+    predict_one(exchange, work, model, std::move(inputs), options, list->share);
+  }
+}
+
+}  // namespace
+
+void predict(const RouteCall& call) {
+  RouteCall named = call;
+  if (!call.name && call.service.options.default_model.empty() && call.service.repository.names().size() > 1) {
+    const std::string fitting = fitting_model(call.request().body.text(), call.service.repository.descriptions());
+    if (!fitting.empty()) named.name = fitting;
+  }
+  with_model(named, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    if (!is_plain_text(with.request()) && tei::is_for_classifier(*model, with.request().body.text())) {
+      tei::classify(with.exchange, with.work, model);
+    } else if (!is_image(with.request()) && tei::is_for_image_labels(*model, with.request().body.text())) {
+      tei::label_images(with.exchange, with.work, model);
+    } else {
+      predict_with(with.exchange, with.work, model);
+    }
+  });
+}
+
+}  // namespace gpux::server::own

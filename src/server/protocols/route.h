@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "server/browser_access.h"
+#include "server/protocols/field.h"
+#include "server/text_ability.h"
+
+namespace gpux::server {
+
+struct RouteCall;
+struct Operation;
+
+/// Whose clients a route is for, which decides how its errors are written.
+enum class Protocol : std::uint8_t {
+  own,
+  open_inference,
+  openai,  ///< OpenAI's embeddings, completions and chats
+  ollama,
+  texts,  ///< Hugging Face's text-embeddings-inference
+};
+
+/// Which API key a request needs where the server has keys.
+enum class RouteKey : std::uint8_t { none, any };
+
+/// When a request is answered: it decides which statuses the OpenAPI document lists.
+enum class Answering : std::uint8_t {
+  at_once,
+  by_readiness,  ///< 503 where a model or the server is not ready
+  in_turn,       ///< 503, 504, and 429 where the protocol has it: it waits for readers or for a model
+};
+
+/// What a route takes and gives.
+struct RouteContract {
+  BodyKind body = BodyKind::json;
+  std::optional<TextAbility> ability;  ///< what a model has to be able to; empty: nothing in particular
+  Answering answering = Answering::at_once;
+  std::span<const Field> (*fields)() = nullptr;  ///< of the JSON in a body; null: none, or what the model has
+  /// The answers, and requests without a table of fields, for `models`, those that the route may be for; null: any
+  /// object is answered.
+  Operation (*describe)(const std::vector<const ServedModel*>& models) = nullptr;
+};
+
+/// A route of one protocol: dispatch, API keys, the OpenAPI document and the table of docs/serving.md all read this.
+struct Route {
+  std::string_view method;
+  std::string_view path;  ///< "/v2/models/{name}/infer"
+  std::string_view summary;
+  RouteKey key;
+  Protocol protocol;
+  void (*handler)(const RouteCall& call);  ///< answers, now or later; an Error that it throws is the answer
+  RouteContract contract = {};
+};
+
+}  // namespace gpux::server

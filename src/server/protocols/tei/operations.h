@@ -1,0 +1,23 @@
+#pragma once
+
+#include "server/protocols/openapi/operation.h"
+
+/// What the routes of routes.h take and give.
+namespace gpux::server::tei {
+
+/// The request of a classifier of texts.
+openapi::Json classify_schema();
+
+/// A request for labels of images, as huggingface_hub has it.
+openapi::Json image_labels_schema();
+
+Operation describe_by_ability(const ServedList& models);
+Operation describe_embed(const ServedList& models);
+Operation describe_embed_all(const ServedList& models);
+Operation describe_embed_sparse(const ServedList& models);
+Operation describe_rerank(const ServedList& models);
+Operation describe_similarity(const ServedList& models);
+Operation describe_tokenize(const ServedList& models);
+Operation describe_decode(const ServedList& models);
+
+}  // namespace gpux::server::tei
