@@ -9,6 +9,32 @@ if(GPUX_PRECOMPILED_HEADERS)
                   <span> <string> <thread> <variant> <vector> ${PROJECT_SOURCE_DIR}/src/base/json_instances.h)
 endif()
 
+# Sources of a module are compiled several at a time: half of the compiler's time goes into headers. The other presets compile each
+# alone, so that one that lacks an include is found. GPUX_UNITY is how many; 0: each alone.
+set(GPUX_UNITY 8 CACHE STRING "Sources of a module that are compiled together")
+if(GPUX_UNITY AND NOT GPUX_WARNINGS_AS_ERRORS)
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/unity_groups.py ${GPUX_UNITY}
+                          ${CMAKE_BINARY_DIR}/unity_groups.cmake ${PROJECT_SOURCE_DIR}
+                  COMMAND_ERROR_IS_FATAL ANY)
+  include(${CMAKE_BINARY_DIR}/unity_groups.cmake)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/unity_groups.py)
+endif()
+
+# Which of its sources are compiled together: cmake/unity_groups.py has found those that mean the same together as alone.
+function(gpux_unite target name)
+  if(NOT gpux_unity_${name})
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(pair ${gpux_unity_${name}})
+    string(REPLACE "=" ";" pair ${pair})
+    list(GET pair 0 source)
+    list(GET pair 1 group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+endfunction()
+
 # gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets … HEADERS … OPTIMIZATION …)
 # A folder of src/ as one static library, gpux_NAME. It can include its own headers and those of the modules below it, and no
 # others: its include root, modules/NAME in the build folder, holds nothing but a link to src/NAME. HEADERS are precompiled for it alone, instead of
@@ -34,6 +60,7 @@ function(gpux_module name)
     target_precompile_headers(gpux_${name} REUSE_FROM gpux_precompiled)
     target_compile_options(gpux_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   endif()
+  gpux_unite(gpux_${name} ${name})
   foreach(lower ${ARG_DEPENDS})
     target_link_libraries(gpux_${name} PUBLIC gpux_${lower})
   endforeach()

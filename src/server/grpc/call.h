@@ -211,7 +211,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;
   std::atomic<bool> is_awaiting_request_ = false;
   bool is_last_out_ = false;  // the answer went out with the end of the call
-  Operation read_, written_, finished_;
+  QueuedOperation read_, written_, finished_;
   std::atomic<int> awaited_ = 3;  // before it ends: admit(), that gRPC has let go, finish(), and what was started
   std::shared_ptr<Call> self_;
 };

@@ -14,7 +14,7 @@
 namespace gpux::server {
 namespace {
 
-void take_over([[maybe_unused]] Operation& operation) noexcept {
+void take_over([[maybe_unused]] QueuedOperation& operation) noexcept {
 #ifdef GPUX_HAS_THREAD_SANITIZER
   __tsan_acquire(&operation);
 #endif
@@ -25,7 +25,7 @@ constexpr unsigned events_without_rest = 16;
 
 }  // namespace
 
-void hand_over([[maybe_unused]] Operation& operation) noexcept {
+void hand_over([[maybe_unused]] QueuedOperation& operation) noexcept {
 #ifdef GPUX_HAS_THREAD_SANITIZER
   __tsan_release(&operation);
 #endif
@@ -135,7 +135,7 @@ void CallQueue::help() {
 }
 
 void CallQueue::handle(const Event& event) {
-  Operation& operation = *static_cast<Operation*>(event.tag);
+  QueuedOperation& operation = *static_cast<QueuedOperation*>(event.tag);
   take_over(operation);
   // What it throws is about its call: the others go on.
   call_guarded([&] { operation(event.ok); });

@@ -19,11 +19,11 @@ namespace gpux::server {
 
 /// A tag that gRPC returns when an operation is complete; called with `ok` of
 /// grpc::CompletionQueue::Next(). May destroy itself.
-using Operation = std::function<void(bool ok)>;
+using QueuedOperation = std::function<void(bool ok)>;
 
 /// Called with each operation before it goes to gRPC: what was done before is visible to the thread that gets it
 /// back. gRPC guarantees this, but ThreadSanitizer cannot see it.
-void hand_over(Operation& operation) noexcept;
+void hand_over(QueuedOperation& operation) noexcept;
 
 class CallQueue;
 
@@ -48,8 +48,8 @@ class Wire {
   void tell_gone();
 
   CallQueue& queue_;
-  Operation arrived_;
-  Operation over_ = [this](bool) { tell_gone(); };
+  QueuedOperation arrived_;
+  QueuedOperation over_ = [this](bool) { tell_gone(); };
   std::atomic<bool> is_half_told_ = false;  // one of the two has happened: when_gone(), and that it is over
   std::function<void()> gone_;
 };
