@@ -9,12 +9,12 @@ if(GPUX_PRECOMPILED_HEADERS)
                   <span> <string> <thread> <variant> <vector> ${PROJECT_SOURCE_DIR}/src/base/json_instances.h)
 endif()
 
-# Sources of a module are compiled several at a time: half of the compiler's time goes into headers. The other presets compile each
-# alone, so that one that lacks an include is found. GPUX_UNITY is how many; 0: each alone.
-set(GPUX_UNITY 8 CACHE STRING "Sources of a module that are compiled together")
-if(GPUX_UNITY AND NOT GPUX_WARNINGS_AS_ERRORS)
-  find_package(Python3 COMPONENTS Interpreter REQUIRED)
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/unity_groups.py ${GPUX_UNITY}
+# Sources of a module are compiled several at a time: half of the compiler's time goes into headers. Where warnings are errors each
+# is compiled alone, so that one that lacks an include is found, and where there is no Python.
+set(GPUX_UNITY 8 CACHE STRING "Sources of a module that are compiled together; 0: each alone")
+find_program(GPUX_SYSTEM_PYTHON python3)
+if(GPUX_UNITY AND GPUX_SYSTEM_PYTHON AND NOT GPUX_WARNINGS_AS_ERRORS)
+  execute_process(COMMAND ${GPUX_SYSTEM_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/unity_groups.py ${GPUX_UNITY}
                           ${CMAKE_BINARY_DIR}/unity_groups.cmake ${PROJECT_SOURCE_DIR}
                   COMMAND_ERROR_IS_FATAL ANY)
   include(${CMAKE_BINARY_DIR}/unity_groups.cmake)

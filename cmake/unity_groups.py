@@ -154,4 +154,5 @@ def main():
         output.write_text(content)
 
 
-main()
+if __name__ == "__main__":
+    main()
