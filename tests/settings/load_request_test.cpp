@@ -31,7 +31,7 @@ LoadRequest full(const Source& source, const std::string& word, unsigned number)
   request.device = {number, source};
   request.memory_bytes = {number, source};
   request.precision = {word, source};
-  request.min_cosine = {number, source};
+  request.min_cosine = {1.0 / number, source};
   request.cache_directory = {word, source};
   request.intra_threads = {number, source};
   request.inter_threads = {number, source};
