@@ -110,6 +110,10 @@ void run_in(const std::vector<provider::ShapeRange>& ranges, const Runtime& runt
   }
 }
 
+std::string shapes_of(const LoadRequest& request) {
+  return request.shapes ? request.shapes->value : std::string();
+}
+
 // Texts are embedded with the vectors pooled in the graph, which is another model to the provider.
 void compile_pooled(const BuildRequest& flags, const OpenModel& model, const LoadOptions& options) {
   const auto sentences = importer::sentence_model_of(model.located.onnx_file);
@@ -119,7 +123,7 @@ void compile_pooled(const BuildRequest& flags, const OpenModel& model, const Loa
   pooled.pooled_output = embedding::graph_pooling(*sentences, model.info.signature);
   if (!pooled.pooled_output) return;
   const Runtime runtime(model.located.onnx_file, pooled);
-  run_in(provider::parse_shape_profile(flags.load.shapes->value), runtime);
+  run_in(provider::parse_shape_profile(shapes_of(flags.load)), runtime);
 }
 
 // Of the requested provider, where it runs the model.
@@ -152,7 +156,7 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   if (model.located.project) require_portable_options(*model.located.project);
   PackageContent content = package_content(model.located, flags.load.provider);
   add_text_files(model, content);
-  if (flags.load.shapes) content.shapes = flags.load.shapes->value;
+  content.shapes = shapes_of(flags.load);
   if (flags.load.precision) content.precision = model.settings.options.precision;
 
   // Loading proves that it is a model. It also writes the optimized graph if that is requested.
@@ -179,7 +183,7 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   BuiltPackage built{.stored = {}, .names = names, .verdict = runtime->verdict(), .variant = std::move(variant)};
   if (flags.load.shapes) built.engine = engine_of(built.verdict, options);
   if (built.engine) {
-    run_in(provider::parse_shape_profile(flags.load.shapes->value), *runtime);
+    run_in(provider::parse_shape_profile(shapes_of(flags.load)), *runtime);
     runtime.reset();  // some keep what they compiled when a session ends
     compile_pooled(flags, model, options);
     built.engine->bytes = bytes_below(built.engine->folder);

@@ -50,7 +50,9 @@ unsigned checked_thread_count(unsigned count, const Source& source) {
 }
 
 unsigned read_thread_count(const std::string& text, const Source& source) {
-  return checked_thread_count(read_number(text, source), source);
+  const auto count = whole_number<unsigned>(text);
+  if (!count) refuse(text, source, "1 to 1024");
+  return checked_thread_count(*count, source);
 }
 
 Strictness read_strictness(const std::string& text, const Source& source) {

@@ -107,7 +107,7 @@ TEST(Doctor, NamesVariablesThatAreMistypedOrInvalid) {
       {"GPUX_COLOUR_OF_THE_SKY=blue", "GPUX_COLOUR_OF_THE_SKY", "problem", "reads no variable"},
       {"GPUX_PROVIDER=cudda", "GPUX_PROVIDER", "problem", "did you mean 'cuda'?"},
       {"GPUX_PROVIDER=cuda,cpu", "GPUX_PROVIDER", "ok", "cuda,cpu"},
-      {"GPUX_THREADS=many", "GPUX_THREADS", "problem", "accepted: a number"},
+      {"GPUX_THREADS=many", "GPUX_THREADS", "problem", "accepted: 1 to 1024"},
       {"GPUX_THREADS=4", "GPUX_THREADS", "ok", "4"},
       {"GPUX_INTER_THREADS=0", "GPUX_INTER_THREADS", "problem", "1 to 1024"},
       {"GPUX_DEVICE=-1", "GPUX_DEVICE", "problem", "accepted: a number"},

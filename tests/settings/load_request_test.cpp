@@ -183,7 +183,7 @@ TEST_F(Variables, AreASource) {
 
 TEST_F(Variables, AreRefusedByTheirNames) {
   ::setenv("GPUX_THREADS", "many", 1);
-  EXPECT_EQ(variable_problem("GPUX_THREADS"), "GPUX_THREADS is 'many'; accepted: a number from 0");
+  EXPECT_EQ(variable_problem("GPUX_THREADS"), "GPUX_THREADS is 'many'; accepted: 1 to 1024");
   EXPECT_EQ(variable_problem("GPUX_DEVICE"), "");
   EXPECT_THROW((void)request_of_variables(), Error);
   // Those that are of no load are looked at where they are used.

@@ -173,8 +173,8 @@ void bound_batches_of_texts(const ServingRequest& serving, const embedding::Sent
   throw Error(ErrorCode::invalid_config, fmt::format("{} {}", source.name, about));
 }
 
-[[noreturn]] void refuse_batching(const std::string& name, const ServingRequest& serving) {
-  refuse_as_idle(serving.batching->source, fmt::format("is about vectors of texts, and '{}' makes none", name));
+[[noreturn]] void refuse_batching(const std::string& name, const Source& source) {
+  refuse_as_idle(source, fmt::format("is about vectors of texts, and '{}' makes none", name));
 }
 
 // The settings that only a model that generates text has.
@@ -248,7 +248,7 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
                                               "model updates in place; accepted: thread",
                                               opened.settings.isolation_request.from, listed.name));
   }
-  if (serving.batching) refuse_batching(listed.name, serving);
+  if (serving.batching) refuse_batching(listed.name, serving.batching->source);
   ServingOptions options = serving_options(serving, flags, opened, true);
   options.max_batch_size = 1;
   GeneratorOptions generator;
@@ -357,8 +357,8 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   }
   if (encoder) {
     bound_batches_of_texts(serving, *encoder, session, options);
-  } else if (batching) {
-    refuse_batching(listed.name, serving);
+  } else if (serving.batching) {
+    refuse_batching(listed.name, serving.batching->source);
   }
   // runtime.batch_size limits every run.
   if (opened.settings.batch_limit != 0) {
