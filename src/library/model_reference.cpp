@@ -100,7 +100,7 @@ Reference stored_name_of(const AddressReference& reference) {
   for (const std::string& part : split(path, '/')) {
     if (const std::string word = registry::as_name_part(part); !word.empty()) name += "/" + word;
   }
-  // What cannot be told from the path is told by a digest.
+  // A digest distinguishes what the path does not.
   constexpr std::size_t limit_name = 200, shown_digits = 12;
   if (name.size() > limit_name || url.target != url.path() || name.find('/') == std::string::npos) {
     name = fmt::format("{}/{}", name.substr(0, name.find('/')), sha256_of(reference.url).substr(0, shown_digits));
