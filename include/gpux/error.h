@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "gpux/export.h"
 
@@ -28,6 +34,31 @@ enum class ErrorCode : int {
 /// The code's name in JSON and documents ("invalid_input").
 GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 
+/// What an error is about, or its message names. The command line, HTTP and Python call it as their users do.
+struct Subject {
+  enum class Kind : std::uint8_t {
+    setting,     ///< by its name in this API: "verify_key"; a flag of the command line, a member of a request
+    member,      ///< of a request's body, by its path: "messages[0].role"
+    file,        ///< or folder, by its path
+    prompt,      ///< name: what of it is wrong: "length", "tokens"
+    constraint,  ///< the form that a text must have: "JSON schema"
+    device,      ///< that this process can no longer use; the name may be empty
+  };
+  Kind kind;
+  std::string name;
+
+  bool operator==(const Subject&) const = default;
+};
+
+/// As messages call it by default: its name; "the prompt".
+GPUX_API std::string to_string(const Subject& subject);
+
+/// A message in parts: texts, and what they name.
+using Message = std::vector<std::variant<std::string, Subject>>;
+
+/// With the names of to_string(Subject).
+GPUX_API std::string to_string(const Message& message);
+
 /// gpux's only error type. It can be thrown, stored for one request of a batch, or printed.
 /// The message is one line: what was attempted, what was found and what is accepted. It may quote untrusted input:
 /// control characters and bytes that are not UTF-8 are escaped as "\x1b".
@@ -35,17 +66,47 @@ class GPUX_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message);
 
+  /// About the first subject of the message; about nothing where it names none.
+  Error(ErrorCode code, Message message);
+
+  /// About a subject that the message does not name.
+  Error(ErrorCode code, Subject subject, const std::string& message);
+
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 
   [[nodiscard]] std::string message() const { return what(); }
+
+  /// The message with other names for what it names.
+  [[nodiscard]] std::string message(const std::function<std::string(const Subject&)>& name_of) const;
+
+  /// Null: it is about nothing by name. Lives as long as the error and its copies.
+  [[nodiscard]] const Subject* subject() const noexcept;
 
   [[nodiscard]] int exit_code() const noexcept { return static_cast<int>(code_); }
 
   /// The same error with a prefix: "context: message".
   [[nodiscard]] Error within(std::string_view context) const;
+  [[nodiscard]] Error within(Message context) const;
+
+  /// The same error with another code.
+  [[nodiscard]] Error as(ErrorCode code) const;
+
+  /// The same error about other subjects: each that it names becomes what `other` makes of it.
+  [[nodiscard]] Error renamed(const std::function<Subject(const Subject&)>& other) const;
+
+  /// The same error with more at the end of its message.
+  [[nodiscard]] Error followed_by(Message text) const;
 
  private:
+  struct Parts;
+
+  Error(ErrorCode code, std::shared_ptr<const Parts> parts);
+
+  [[nodiscard]] Message own_message() const;
+  [[nodiscard]] std::optional<Subject> about() const;
+
   ErrorCode code_;
+  std::shared_ptr<const Parts> parts_;  // null: the message is a text, about nothing
 };
 
 }  // namespace gpux

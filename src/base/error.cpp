@@ -1,5 +1,7 @@
 #include "gpux/error.h"
 
+#include <utility>
+
 #include "base/error_number.h"
 #include "base/utf8.h"
 
@@ -58,10 +60,101 @@ std::string_view to_string(ErrorCode code) noexcept {
   return "internal";
 }
 
+std::string to_string(const Subject& subject) {
+  return subject.kind == Subject::Kind::prompt ? "the prompt" : subject.name;
+}
+
+struct Error::Parts {
+  Message message;
+  std::optional<Subject> subject;  // empty: the first one of the message
+};
+
+namespace {
+
+std::string text_of(const Message& message, const std::function<std::string(const Subject&)>& name_of) {
+  std::string text;
+  for (const auto& part : message) {
+    const auto* subject = std::get_if<Subject>(&part);
+    text += subject == nullptr ? std::get<std::string>(part) : name_of(*subject);
+  }
+  return text;
+}
+
+std::string plain_name(const Subject& subject) {
+  return to_string(subject);
+}
+
+}  // namespace
+
+std::string to_string(const Message& message) {
+  return text_of(message, plain_name);
+}
+
 Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
 
+Error::Error(ErrorCode code, Message message)
+    : Error(code, std::make_shared<const Parts>(Parts{std::move(message), std::nullopt})) {}
+
+Error::Error(ErrorCode code, Subject subject, const std::string& message)
+    : Error(code, std::make_shared<const Parts>(Parts{{message}, std::move(subject)})) {}
+
+Error::Error(ErrorCode code, std::shared_ptr<const Parts> parts)
+    : std::runtime_error(one_line(text_of(parts->message, plain_name))), code_(code), parts_(std::move(parts)) {}
+
+std::string Error::message(const std::function<std::string(const Subject&)>& name_of) const {
+  return parts_ ? one_line(text_of(parts_->message, name_of)) : what();
+}
+
+const Subject* Error::subject() const noexcept {
+  if (!parts_) return nullptr;
+  if (parts_->subject) return &*parts_->subject;
+  for (const auto& part : parts_->message) {
+    if (const auto* subject = std::get_if<Subject>(&part)) return subject;
+  }
+  return nullptr;
+}
+
 Error Error::within(std::string_view context) const {
-  return {code_, std::string(context) + ": " + what()};
+  return within(Message{std::string(context)});
+}
+
+Error Error::within(Message context) const {
+  Parts parts{std::move(context), about()};
+  parts.message.emplace_back(": ");
+  const Message own = own_message();
+  parts.message.insert(parts.message.end(), own.begin(), own.end());
+  return {code_, std::make_shared<const Parts>(std::move(parts))};
+}
+
+Error Error::as(ErrorCode code) const {
+  Error other = *this;
+  other.code_ = code;
+  return other;
+}
+
+Error Error::renamed(const std::function<Subject(const Subject&)>& other) const {
+  if (!parts_) return *this;
+  Parts parts = *parts_;
+  if (parts.subject) parts.subject = other(*parts.subject);
+  for (auto& part : parts.message) {
+    if (const auto* subject = std::get_if<Subject>(&part)) part = other(*subject);
+  }
+  return {code_, std::make_shared<const Parts>(std::move(parts))};
+}
+
+Error Error::followed_by(Message text) const {
+  Parts parts{own_message(), about()};
+  parts.message.insert(parts.message.end(), text.begin(), text.end());
+  return {code_, std::make_shared<const Parts>(std::move(parts))};
+}
+
+Message Error::own_message() const {
+  return parts_ ? parts_->message : Message{std::string(what())};
+}
+
+std::optional<Subject> Error::about() const {
+  const Subject* const subject = this->subject();
+  return subject == nullptr ? std::nullopt : std::optional(*subject);
 }
 
 }  // namespace gpux

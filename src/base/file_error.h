@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "gpux/error.h"
 
 namespace gpux {
@@ -7,8 +9,8 @@ namespace gpux {
 /// What throw_file_error() throws.
 class FileError : public Error {
  public:
-  FileError(ErrorCode code, const std::string& message, int error_number)
-      : Error(code, message), error_number_(error_number) {}
+  FileError(ErrorCode code, Message message, int error_number)
+      : Error(code, std::move(message)), error_number_(error_number) {}
 
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 

@@ -12,6 +12,7 @@
 
 #include "base/durability.h"
 #include "base/file_error.h"
+#include "base/format_message.h"
 #include "base/write_fully.h"
 #include "gpux/error.h"
 
@@ -32,10 +33,10 @@ OpenFile open_for_reading(const std::filesystem::path& path) {
 
   if (::fstat(descriptor.get(), &status) != 0) throw_file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) {
-    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' is a directory, not a file");
+    throw Error(ErrorCode::invalid_input, format_message("'{}' is a directory, not a file", file_at(path)));
   }
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' is not a regular file");
+    throw Error(ErrorCode::invalid_input, format_message("'{}' is not a regular file", file_at(path)));
   }
   return {std::move(descriptor), static_cast<std::size_t>(status.st_size)};
 }
@@ -48,7 +49,7 @@ std::filesystem::path replaceable_file(std::filesystem::path path) {
   const std::filesystem::file_status status = std::filesystem::status(path, unreadable);
   if (std::filesystem::is_directory(status)) throw_file_error("write", path, EISDIR);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw Error(ErrorCode::storage, "cannot write '" + path.string() + "': it is not a regular file");
+    throw Error(ErrorCode::storage, format_message("cannot write '{}': it is not a regular file", file_at(path)));
   }
   return path;
 }
@@ -58,7 +59,7 @@ std::filesystem::path replaceable_file(std::filesystem::path path) {
 void throw_file_error(std::string_view action, const std::filesystem::path& path, int error_number) {
   ErrorCode code = ErrorCode::storage;
   if (error_number == ENOENT || error_number == ENOTDIR) code = ErrorCode::not_found;
-  throw FileError(code, "cannot " + std::string(action) + " '" + path.string() + "': " + std::strerror(error_number),
+  throw FileError(code, format_message("cannot {} '{}': {}", action, file_at(path), std::strerror(error_number)),
                   error_number);
 }
 

@@ -10,6 +10,7 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "base/standard_streams.h"
+#include "cli/flag_names.h"
 #include "cli/table.h"
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
@@ -204,13 +205,13 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
 Json failed_result(const std::string& provider, const Error& error) {
   return {
       {"provider", provider},
-      {"error", {{"code", to_string(error.code())}, {"exit_code", error.exit_code()}, {"message", error.message()}}}};
+      {"error", {{"code", to_string(error.code())}, {"exit_code", error.exit_code()}, {"message", message_of(error)}}}};
 }
 
 void print_not_run(const Context& context, const Verdict& verdict, const provider::Absence& absence,
                    const std::string& file) {
   const Error error(ErrorCode::provider_unavailable, to_line(absence));
-  say(context, error.message());
+  say(context, message_of(error));
   Json json = failed_result(verdict.requested, error);
   json["error"]["reason"] = absence.reason;
   json["verdict"] = Json::parse(to_json(verdict));

@@ -11,6 +11,7 @@
 #include "cli/chat_session.h"
 #include "cli/command.h"
 #include "cli/edited_lines.h"
+#include "cli/flag_names.h"
 #include "cli/interrupts.h"
 #include "cli/line_reader.h"
 #include "cli/load_flags.h"
@@ -69,7 +70,7 @@ class TerminalChat {
     } catch (const ReaderLeft&) {
       throw;
     } catch (const Error& error) {
-      write_to_standard_error(fmt::format("gpux: {}\n", error.message()));
+      write_to_standard_error(fmt::format("gpux: {}\n", message_of(error)));
     }
     return true;
   }

@@ -16,6 +16,7 @@
 #include "base/spelling.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
+#include "cli/flag_names.h"
 #include "cli/signals.h"
 #include "cli/systemd.h"
 #include "gpux/error.h"
@@ -141,8 +142,8 @@ void reload(daemon::Daemon& daemon, const std::string& file) {
     daemon.apply(daemon::read_state_file(file));
     log::info("'{}' was read again", file);
   } catch (const Error& error) {
-    daemon.set_state_file_problem(error.message());
-    log::error("the state file is not taken, and what it said before goes on: {}", error.message());
+    daemon.set_state_file_problem(message_of(error));
+    log::error("the state file is not taken, and what it said before goes on: {}", message_of(error));
   }
   notify_systemd("READY=1");
 }

@@ -9,6 +9,7 @@
 #include "base/standard_streams.h"
 #include "base/utf8.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
 #include "diagnosis/device_chain.h"
@@ -61,7 +62,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
   try {
     cores = ort::find_cores(machine);
   } catch (const Error& error) {
-    fail("GPUX_ONNXRUNTIME", error.message());
+    fail("GPUX_ONNXRUNTIME", message_of(error));
     failures.back().next = "unset GPUX_ONNXRUNTIME, or set it to such a library";
   }
   const std::vector<provider::PluginFile> plugins = provider::find_plugins({}, machine);
@@ -70,7 +71,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
       examination.reports = ProviderManager().providers();
       examination.runtime = runtime_library();
     } catch (const Error& error) {
-      fail("opening it", error.message());
+      fail("opening it", message_of(error));
     }
   } else if (failures.empty()) {
     fail("library", "none found next to gpux, in GPUX_HOME, in Python's packages, on the system");

@@ -11,6 +11,7 @@
 #include "base/memory_size.h"
 #include "base/spelling.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
 #include "gpux/error.h"
@@ -77,7 +78,7 @@ std::vector<std::string> files_to_pull(registry::Hub& hub, const HubModelInfo& i
                                            [&](const std::string& file) { return hub.read(info, file); });
     return registry::choose_files(names, request, repository).files;
   } catch (const Error& error) {
-    problem = error.message();
+    problem = message_of(error);
     return {};
   }
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
 #include "cli/print_json.h"
@@ -86,7 +87,7 @@ void show_texts(const LocatedModel& located, ModelInfo& info, std::vector<std::s
   try {
     if (const auto pipeline = open_pipeline(located, info.signature)) info.signature = pipeline->signature();
   } catch (const Error& error) {
-    problems.push_back(error.message());
+    problems.push_back(message_of(error));
   }
 }
 
@@ -112,7 +113,7 @@ Sharing sharing_of(const LocatedModel& located, const ModelInfo& info, const Run
     }
     return known;
   } catch (const Error& error) {
-    problems.push_back(error.message());
+    problems.push_back(message_of(error));
     return std::nullopt;
   }
 }

@@ -21,7 +21,7 @@
 #include "base/spelling.h"
 #include "base/standard_streams.h"
 #include "cli/command.h"
-#include "cli/former_flags.h"
+#include "cli/flag_names.h"
 #include "gpux/error.h"
 #include "manual/exit_codes.h"
 
@@ -37,9 +37,9 @@ void interrupt(int /*signal*/) {
 int report(bool as_json, const Error& error) {
   if (as_json) {
     log::start(log::Level::error, log::Format::json);
-    log::error("{}", error.message());
+    log::error("{}", message_of(error));
   } else {
-    write_to_standard_error(fmt::format("gpux: {}\n", error.message()));
+    write_to_standard_error(fmt::format("gpux: {}\n", message_of(error)));
   }
   return error.exit_code();
 }
@@ -257,8 +257,7 @@ std::vector<std::string> with_help_as_flag(std::vector<std::string> words) {
 }
 
 int run(int count, char** arguments) {
-  const std::vector<std::string> typed = with_help_as_flag({arguments, arguments + count});
-  const std::vector<std::string> command_line = with_present_flags({typed.begin(), typed.end()});
+  const std::vector<std::string> command_line = with_help_as_flag({arguments, arguments + count});
   std::vector<const char*> words;
   for (const std::string& word : command_line) words.push_back(word.c_str());
   Context context;

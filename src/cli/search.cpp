@@ -416,7 +416,7 @@ void search(SearchFlags& flags, const Context& context) {
   if (flags.query && embedding::is_image_argument(*flags.query)) {
     flags.query_image = image_of_query(*flags.query);
   } else if (flags.query) {
-    flags.query = embedding::one_text_of(*flags.query, "search");
+    flags.query = embedding::one_text_of(*flags.query, {"search"});
   }
   StoredVectors vectors;
   DenseQuery query;

@@ -23,6 +23,7 @@
 #include "cli/background.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
 #include "cli/serve_flags.h"
@@ -99,7 +100,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
     return std::make_unique<server::GrpcServer>(repository, options);
   } catch (const Error& error) {
     if (flags.grpc_port || error.code() != ErrorCode::network) throw error.within("--grpc-port");
-    tell(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", error.message()));
+    tell(context, fmt::format("without gRPC: {}; --grpc-port gives another, --no-grpc none", message_of(error)));
     return nullptr;
   }
 }
@@ -191,7 +192,7 @@ std::unique_ptr<http::Server> open_control(const Context& context, server::Servi
     control->start();
     return control;
   } catch (const Error& error) {
-    warn(context, warnings, fmt::format("'gpux stats' cannot ask this server: {}", error.message()));
+    warn(context, warnings, fmt::format("'gpux stats' cannot ask this server: {}", message_of(error)));
     return nullptr;
   }
 }
@@ -203,7 +204,7 @@ std::unique_ptr<server::OwnRecord> put_on_record(const Context& context, server:
     record.log = server::own_log_file();
     return std::make_unique<server::OwnRecord>(std::move(record));
   } catch (const Error& error) {
-    warn(context, warnings, fmt::format("'gpux ps' will not know of this server: {}", error.message()));
+    warn(context, warnings, fmt::format("'gpux ps' will not know of this server: {}", message_of(error)));
     return nullptr;
   }
 }
@@ -222,7 +223,7 @@ void start_log(const Context& context, std::vector<std::string>& warnings) {
   try {
     log::copy_to(server::own_log_file());
   } catch (const Error& error) {
-    warn(context, warnings, fmt::format("'gpux logs' will show nothing of this server: {}", error.message()));
+    warn(context, warnings, fmt::format("'gpux logs' will show nothing of this server: {}", message_of(error)));
   }
 }
 

@@ -31,7 +31,7 @@ ZeroShotSettings settings_of(const LocatedModel& located, const LabelFlags& flag
   try {
     pipeline::check_image_labels(flags.labels, settings.label_template);
   } catch (const Error& error) {
-    throw Error(ErrorCode::usage, "--labels, --template: " + error.message());
+    throw error.within("--labels, --template").as(ErrorCode::usage);
   }
   if (flags.multi_label && settings.activation != Activation::sigmoid) {
     throw Error(ErrorCode::usage, "--multi-label: the scores of this model are shares of 1 (softmax)");

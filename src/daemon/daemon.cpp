@@ -9,6 +9,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "base/write_fully.h"
@@ -44,7 +45,7 @@ FileLock locked(const fs::path& output) {
   std::optional<FileLock> lock = FileLock::try_exclusive(output / own_folder / "lock");
   if (lock) return *std::move(lock);
   throw Error(ErrorCode::storage,
-              fmt::format("another gpux daemon writes to '{}'; give this one another 'output'", output.string()));
+              format_message("another gpux daemon writes to '{}'; give this one another 'output'", file_at(output)));
 }
 
 void add_counts(SourceStatus& sum, const SourceStatus& one) {

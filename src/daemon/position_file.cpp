@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 
 namespace gpux::daemon {
@@ -19,8 +20,8 @@ ReadPosition read_position(const std::filesystem::path& file) {
             .before = json.at("before")};
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::storage,
-                fmt::format("'{}', which says how far events were read, is damaged; without it they are read again",
-                            file.string()));
+                format_message("'{}', which says how far events were read, is damaged; without it they are read again",
+                               file_at(file)));
   }
 }
 

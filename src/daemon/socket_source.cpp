@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "gpux/error.h"
 #include "tensor/json_writer.h"
@@ -70,10 +71,10 @@ class SocketSource::Listener {
 
     if (::lstat(path_.c_str(), &status) == 0) {
       if (!S_ISSOCK(status.st_mode)) {
-        throw Error(ErrorCode::storage, fmt::format("'{}' exists and is not a socket", path_.string()));
+        throw Error(ErrorCode::storage, format_message("'{}' exists and is not a socket", file_at(path_)));
       }
       if (is_listened_on(path_)) {
-        throw Error(ErrorCode::resource_exhausted, fmt::format("another process listens on '{}'", path_.string()));
+        throw Error(ErrorCode::resource_exhausted, format_message("another process listens on '{}'", file_at(path_)));
       }
       ::unlink(path_.c_str());
     }

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
@@ -246,10 +247,11 @@ StateFile parse_state_file(std::string_view text, const fs::path& file) {
   Positions positions;
   const auto root = parse_expanded(content, file.string(), problems);
   if (root->find("plugins") != nullptr) {
-    throw Error(ErrorCode::usage,
-                fmt::format("'{}' has 'plugins': it is a state file of op-dbus itself, which says how a system is to "
-                            "be; gpux daemon takes one with 'output' and 'sources', as 'gpux schema --daemon' says",
-                            file.string()));
+    throw Error(
+        ErrorCode::usage,
+        format_message("'{}' has 'plugins': it is a state file of op-dbus itself, which says how a system is to "
+                       "be; gpux daemon takes one with 'output' and 'sources', as 'gpux schema --daemon' says",
+                       file_at(file)));
   }
   check_against_schema(*root, state_schema(), problems, positions);
   problems.throw_if_any();

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
@@ -57,8 +58,8 @@ void add_folder(const fs::path& folder, ImagePaths& images) {
   if (files.empty()) {
     throw Error(
         ErrorCode::not_found,
-        fmt::format("the folder '{}' has no images (.jpg, .jpeg, .png, .webp); texts are read from files: @FILE",
-                    folder.string()));
+        format_message("the folder '{}' has no images (.jpg, .jpeg, .png, .webp); texts are read from files: @FILE",
+                       file_at(folder)));
   }
   std::sort(files.begin(), files.end());
   std::move(files.begin(), files.end(), std::back_inserter(images.files));
@@ -71,17 +72,17 @@ void require_path(const fs::path& file, std::string_view line) {
   constexpr std::size_t shown = 60;
   throw Error(
       ErrorCode::not_found,
-      fmt::format("'{}' is no image, and as a list of images it has to have one path per line: there is no file "
-                  "'{}'",
-                  file.string(), line.substr(0, shown)));
+      format_message("'{}' is no image, and as a list of images it has to have one path per line: there is no file "
+                     "'{}'",
+                     file_at(file), line.substr(0, shown)));
 }
 
 void add_list(const fs::path& file, ImagePaths& images) {
   const std::string content = read_file(file, max_list_bytes);
   if (const std::string problem = utf8_problem(content); !problem.empty()) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}' is neither an image nor a list of images, one path per line: it is {}", file.string(),
-                            problem));
+                format_message("'{}' is neither an image nor a list of images, one path per line: it is {}",
+                               file_at(file), problem));
   }
   const std::size_t before = images.files.size();
   for (std::string_view rest = content; !rest.empty();) {
@@ -95,7 +96,7 @@ void add_list(const fs::path& file, ImagePaths& images) {
   }
   if (images.files.size() != before) return;
   throw Error(ErrorCode::not_found,
-              fmt::format("the list '{}' names no images: one path per line is accepted", file.string()));
+              format_message("the list '{}' names no images: one path per line is accepted", file_at(file)));
 }
 
 }  // namespace

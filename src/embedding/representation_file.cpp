@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/start_thread.h"
 #include "embedding/max_sim.h"
@@ -42,8 +43,8 @@ bool has_extension(const fs::path& file, std::string_view extension) {
 bool is_archive_name(const std::string& output) {
   if (output.empty() || has_extension(output, ".jsonl")) return false;
   if (has_extension(output, ".npz")) return true;
-  throw Error(ErrorCode::usage,
-              fmt::format("--output '{}': accepted for sparse and multi-vector embeddings: .jsonl, .npz", output));
+  throw Error(ErrorCode::usage, format_message("{} '{}': accepted for sparse and multi-vector embeddings: .jsonl, .npz",
+                                               setting_named("output"), output));
 }
 
 template <typename Element>
@@ -248,7 +249,7 @@ void for_each_line(const fs::path& file, const std::function<bool(std::string_vi
     try {
       if (!use(line)) return;
     } catch (const Error& error) {
-      throw error.within(fmt::format("{}:{}", file.string(), number));
+      throw error.within(format_message("{}:{}", file_at(file), number));
     }
   }
 }
@@ -333,7 +334,7 @@ std::optional<Representation> stored_representation(const fs::path& file) {
     try {
       return representation_in(Archive(file));
     } catch (const Error& error) {
-      throw error.within(file.string());
+      throw error.within({file_at(file)});
     }
   }
   std::optional<Representation> found;
@@ -353,7 +354,7 @@ StoredEmbeddings read_stored_embeddings(const fs::path& file) {
     try {
       return read_archive(file);
     } catch (const Error& error) {
-      throw error.within(file.string());
+      throw error.within({file_at(file)});
     }
   }
   const auto representation = stored_representation(file);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "embedding/dense.h"
@@ -88,7 +89,7 @@ SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& r
     inputs_.require_no_others();
     find_outputs(runtime.info().signature);
   } catch (const Error& error) {
-    throw error.within(model_.onnx_file.string());
+    throw error.within({file_at(model_.onnx_file)});
   }
   const std::vector<std::string>& active = runtime.verdict().active;
   const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "embedding/dense.h"
 #include "embedding/pooling.h"
@@ -221,8 +222,9 @@ PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, co
       filler = *expansion_token_;
       if (!computes_padding_) {
         throw Error(ErrorCode::provider_unavailable,
-                    "queries of this model end in mask tokens that attention leaves out, and the encoder provider "
-                    "computes no vectors for them; accepted: --provider cpu, or another");
+                    format_message("queries of this model end in mask tokens that attention leaves out, and the "
+                                   "encoder provider computes no vectors for them; accepted: {} cpu, or another",
+                                   setting_named("provider")));
       }
     }
   }

@@ -13,6 +13,7 @@
 #include "base/bounded_json.h"
 #include "base/counted.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "embedding/vector_encoding.h"
 #include "gpux/error.h"
@@ -156,7 +157,7 @@ StoredVectors read_lines(const fs::path& file) {
     try {
       collection.add(line);
     } catch (const Error& error) {
-      throw error.within(fmt::format("{}:{}", file.string(), number));
+      throw error.within(format_message("{}:{}", file_at(file), number));
     }
   }
   return collection.finish();
@@ -169,7 +170,7 @@ StoredVectors read_documents(const std::vector<fs::path>& files) {
     try {
       collection.add(content);
     } catch (const Error& error) {
-      throw error.within(file.string());
+      throw error.within({file_at(file)});
     }
   }
   return collection.finish();
@@ -186,7 +187,7 @@ StoredVectors read_folder(const fs::path& folder) {
     if (lower(entry->path().extension().string()) == ".vec") files.push_back(entry->path());
   }
   if (error) throw_file_error("read", folder, error.value());
-  if (files.empty()) throw Error(ErrorCode::not_found, fmt::format("'{}' has no .vec files", folder.string()));
+  if (files.empty()) throw Error(ErrorCode::not_found, format_message("'{}' has no .vec files", file_at(folder)));
   std::sort(files.begin(), files.end());
   return read_documents(files);
 }
@@ -206,7 +207,7 @@ StoredVectors read_array(const fs::path& file) {
     }
     *array = convert(*array, ElementType::float32);
   } catch (const Error& error) {
-    throw error.within(file.string());
+    throw error.within({file_at(file)});
   }
   StoredVectors vectors;
   vectors.rows = static_cast<std::size_t>(array->shape()[0]);
@@ -244,9 +245,10 @@ StoredVectors read_stored_vectors(const fs::path& place) {
   for (const Store& store : stores) {
     if (store.is(place)) return store.read(place);
   }
-  throw Error(ErrorCode::usage,
-              fmt::format("vectors are not read from '{}'; accepted: .npy, .jsonl, .vec, or a folder with .vec files",
-                          place.string()));
+  throw Error(
+      ErrorCode::usage,
+      format_message("vectors are not read from '{}'; accepted: .npy, .jsonl, .vec, or a folder with .vec files",
+                     file_at(place)));
 }
 
 }  // namespace gpux::embedding

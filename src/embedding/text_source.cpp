@@ -16,6 +16,7 @@
 
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/standard_input.h"
 #include "base/utf8.h"
@@ -94,7 +95,7 @@ class Lines final : public TextFile {
     if (length < 0) return false;
     ++number_;
     text.assign(line_, static_cast<std::size_t>(length));
-    if (const std::string problem = file_text_problem(text, bytes_); !problem.empty()) refuse(problem);
+    if (const std::string problem = file_text_problem(text, bytes_); !problem.empty()) refuse({problem});
     if (bytes_ == 0 && text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     bytes_ += static_cast<std::uint64_t>(length);
     if (text.ends_with('\n')) text.pop_back();
@@ -102,8 +103,8 @@ class Lines final : public TextFile {
     return true;
   }
 
-  [[noreturn]] void refuse(std::string_view what) const {
-    throw Error(ErrorCode::invalid_input, fmt::format("{}:{}: {}", file_.name(), number_, what));
+  [[noreturn]] void refuse(const Message& what) const {
+    throw Error(ErrorCode::invalid_input, format_message("{}:{}: {}", file_.name(), number_, what));
   }
 
   [[nodiscard]] std::string field_of(const std::string& line) const {
@@ -111,14 +112,14 @@ class Lines final : public TextFile {
     try {
       object = parse_bounded_json(line);
     } catch (const nlohmann::json::exception&) {
-      refuse("is not JSON; --field reads an object from each line");
+      refuse(format_message("is not JSON; {} reads an object from each line", setting_named("field")));
     } catch (const Error& error) {
-      refuse(error.message());
+      refuse({error.message()});
     }
-    if (!object.is_object()) refuse("is no JSON object");
+    if (!object.is_object()) refuse({"is no JSON object"});
     const auto found = object.find(field_);
-    if (found == object.end()) refuse(fmt::format("there is no field '{}'", field_));
-    if (!found->is_string()) refuse(fmt::format("field '{}' is no text", field_));
+    if (found == object.end()) refuse({fmt::format("there is no field '{}'", field_)});
+    if (!found->is_string()) refuse({fmt::format("field '{}' is no text", field_)});
     return found->get<std::string>();
   }
 
@@ -133,21 +134,21 @@ class Lines final : public TextFile {
 class Column final : public TextFile {
  public:
   Column(const std::string& argument, const std::string& column) : file_(argument), reader_(file_.get(), file_.name()) {
-    if (!reader_.next(fields_)) refuse(fmt::format("--column '{}': there is no header", column));
+    if (!reader_.next(fields_)) refuse(format_message("{} '{}': there is no header", setting_named("column"), column));
     width_ = fields_.size();
     const auto found = std::find(fields_.begin(), fields_.end(), column);
     if (found == fields_.end()) {
-      refuse(fmt::format("there is no column '{}'; the header has {}", column, join(fields_)));
+      refuse({fmt::format("there is no column '{}'; the header has {}", column, join(fields_))});
     }
     if (std::find(found + 1, fields_.end(), column) != fields_.end()) {
-      refuse(fmt::format("there are two columns '{}'", column));
+      refuse({fmt::format("there are two columns '{}'", column)});
     }
     index_ = static_cast<std::size_t>(found - fields_.begin());
   }
 
   bool next(std::string& text) override {
     if (!reader_.next(fields_)) return false;
-    if (fields_.size() != width_) refuse(fmt::format("{} fields, the header has {}", fields_.size(), width_));
+    if (fields_.size() != width_) refuse({fmt::format("{} fields, the header has {}", fields_.size(), width_)});
     text = std::move(fields_[index_]);
     return true;
   }
@@ -155,8 +156,8 @@ class Column final : public TextFile {
   [[nodiscard]] std::uint64_t bytes_read() const override { return reader_.bytes(); }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    throw Error(ErrorCode::invalid_input, fmt::format("{}: {}", reader_.place(), what));
+  [[noreturn]] void refuse(const Message& what) const {
+    throw Error(ErrorCode::invalid_input, format_message("{}: {}", reader_.place(), what));
   }
 
   OpenFile file_;
@@ -251,15 +252,15 @@ std::string read_all(const OpenFile& file) {
   return text;
 }
 
-void require_files(const std::vector<std::string>& arguments, std::string_view flag) {
+void require_files(const std::vector<std::string>& arguments, const Subject& setting) {
   if (std::all_of(arguments.begin(), arguments.end(), reads_file)) return;
   throw Error(ErrorCode::usage,
-              fmt::format("{} is read from lines of @FILE or of standard input, not from texts given", flag));
+              format_message("{} is read from lines of @FILE or of standard input, not from texts given", setting));
 }
 
 }  // namespace
 
-void check_text_argument(const std::string& text, std::string_view where) {
+void check_text_argument(const std::string& text, const Message& where) {
   struct stat status {};
 
   if (!text.empty() && ::stat(text.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
@@ -283,7 +284,7 @@ std::string plain_text(std::string_view content) {
   return std::string(content);
 }
 
-std::string one_text_of(const std::string& argument, std::string_view where) {
+std::string one_text_of(const std::string& argument, const Message& where) {
   if (!reads_file(argument)) {
     check_text_argument(argument, where);
     return argument;
@@ -304,10 +305,10 @@ Texts texts_of(std::vector<std::string> arguments, TextForm form) {
     }
     arguments.emplace_back("-");
   }
-  if (!form.field.empty()) require_files(arguments, "--field");
-  if (!form.column.empty()) require_files(arguments, "--column");
+  if (!form.field.empty()) require_files(arguments, setting_named("field"));
+  if (!form.column.empty()) require_files(arguments, setting_named("column"));
   for (const std::string& argument : arguments) {
-    if (!reads_file(argument)) check_text_argument(argument, "embed");
+    if (!reads_file(argument)) check_text_argument(argument, {"embed"});
   }
   const auto texts = std::make_shared<Arguments>(std::move(arguments), std::move(form));
   return {.next = [texts](std::string& text) { return texts->next(text); },

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "embedding/embed_all.h"
+#include "gpux/error.h"
 
 namespace gpux::embedding {
 
@@ -25,7 +26,7 @@ struct Texts {
 
 /// Checks a text given as an argument. Errors usage where it is the name of a file, which was forgotten an @ more often
 /// than it is a text; invalid_input where it is not UTF-8. `where` is the command or flag that errors name.
-void check_text_argument(const std::string& text, std::string_view where);
+void check_text_argument(const std::string& text, const Message& where);
 
 /// The text that a file holds: UTF-8 without its byte order mark and without a line break at its end. Error
 /// invalid_input.
@@ -33,7 +34,7 @@ std::string plain_text(std::string_view content);
 
 /// The one text that an argument means: TEXT itself, all of @FILE or, for "-", of standard input, without a line break
 /// at its end. Errors not_found, storage, and of check_text_argument().
-std::string one_text_of(const std::string& argument, std::string_view where);
+std::string one_text_of(const std::string& argument, const Message& where);
 
 /// The texts of the arguments, in order, read lazily: TEXT itself, one text per line of @FILE, or per line of standard
 /// input for "-" and without arguments. A line ends with "\n" or "\r\n" and may be empty.

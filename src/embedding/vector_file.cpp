@@ -8,6 +8,7 @@
 #include "base/base64.h"
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
@@ -35,7 +36,8 @@ Form form_of(const std::string& output) {
   if (extension == ".npy") return Form::array_file;
   if (extension == ".f32") return Form::numbers;
   if (extension == ".vec") return Form::document;
-  throw Error(ErrorCode::usage, fmt::format("--output '{}': accepted: .jsonl, .npy, .f32, .vec, or FOLDER/", output));
+  throw Error(ErrorCode::usage, format_message("{} '{}': accepted: .jsonl, .npy, .f32, .vec, or FOLDER/",
+                                               setting_named("output"), output));
 }
 
 bool can_be_resumed(Form form) {
@@ -49,23 +51,26 @@ VectorTarget vector_target(const std::string& output, const std::string& encodin
   if (const auto known = vector_encoding_from(encoding)) {
     target.encoding = *known;
   } else {
-    throw Error(ErrorCode::usage, fmt::format("--encoding '{}': accepted: float, int8, binary, base64", encoding));
+    throw Error(ErrorCode::usage,
+                format_message("{} '{}': accepted: float, int8, binary, base64", setting_named("encoding"), encoding));
   }
   if (target.form == Form::numbers && target.encoding != VectorEncoding::float32) {
     throw Error(ErrorCode::usage,
-                fmt::format("--encoding {} with --output '{}': .f32 is float32; accepted: .jsonl, .vec, FOLDER/{}",
-                            encoding, output, target.encoding == VectorEncoding::base64 ? "" : ", .npy"));
+                format_message("{} {} with {} '{}': .f32 is float32; accepted: .jsonl, .vec, FOLDER/{}",
+                               setting_named("encoding"), encoding, setting_named("output"), output,
+                               target.encoding == VectorEncoding::base64 ? "" : ", .npy"));
   }
   if (target.form == Form::array_file && target.encoding == VectorEncoding::base64) {
     throw Error(ErrorCode::usage,
-                fmt::format("--encoding base64 with --output '{}': .npy has numbers and no text; accepted: .jsonl, "
-                            ".vec, FOLDER/",
-                            output));
+                format_message("{} base64 with {} '{}': .npy has numbers and no text; accepted: .jsonl, .vec, FOLDER/",
+                               setting_named("encoding"), setting_named("output"), output));
   }
   if (resume && !can_be_resumed(target.form)) {
-    throw Error(ErrorCode::usage,
-                output.empty() ? "--resume continues a file: give --output FILE.{jsonl,npy,f32}"
-                               : fmt::format("--resume with --output '{}': accepted: .jsonl, .npy, .f32", output));
+    throw Error(ErrorCode::usage, output.empty()
+                                      ? format_message("{} continues a file: give {} FILE.{{jsonl,npy,f32}}",
+                                                       setting_named("resume"), setting_named("output"))
+                                      : format_message("{} with {} '{}': accepted: .jsonl, .npy, .f32",
+                                                       setting_named("resume"), setting_named("output"), output));
   }
   return target;
 }
@@ -125,7 +130,8 @@ void VectorWriter::begin(FileReplacement& file) const {
 void VectorWriter::require_same_run(const FileReplacement& file) const {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("--resume: '{}' {}; without --resume it is begun anew", file.part().string(), what));
+                format_message("{}: '{}' {}; without {} it is begun anew", setting_named("resume"),
+                               file_at(file.part()), what, setting_named("resume")));
   };
   Json before;
   try {
@@ -198,9 +204,11 @@ void VectorWriter::add_document(std::string_view text, const EncodedVector& enco
 
 void VectorWriter::add(std::string_view text, std::span<const float> vector) {
   if (target_.form == Form::document && vectors_ == 1) {
-    throw Error(ErrorCode::usage, fmt::format("--output '{}' holds one vector, and there are more texts; accepted for "
-                                              "them: FOLDER/, .jsonl, .npy, .f32",
-                                              target_.path.string()));
+    throw Error(
+        ErrorCode::usage,
+        format_message(
+            "{} '{}' holds one vector, and there are more texts; accepted for them: FOLDER/, .jsonl, .npy, .f32",
+            setting_named("output"), file_at(target_.path)));
   }
   EncodedVector encoded;
   try {
@@ -228,7 +236,8 @@ void VectorWriter::add(std::string_view text, std::span<const float> vector) {
 void VectorWriter::finish() {
   if (target_.form == Form::document) {
     if (vectors_ == 1) return write_file_atomically(target_.path, document_);
-    throw Error(ErrorCode::invalid_input, fmt::format("--output '{}': there is no text", target_.path.string()));
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} '{}': there is no text", setting_named("output"), file_at(target_.path)));
   }
   if (!file_) return;
   if (target_.form == Form::array_file) file_->overwrite_beginning(bytes_of(array_header()));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "onnx/tensor_file.h"
 
@@ -28,7 +29,7 @@ NamedValues read_values(const std::vector<std::filesystem::path>& files,
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (i >= entries.size()) {
       throw Error(ErrorCode::invalid_input,
-                  fmt::format("'{}': the model has only {} of these", files[i].string(), entries.size()));
+                  format_message("'{}': the model has only {} of these", file_at(files[i]), entries.size()));
     }
     values.emplace_back(entries[i]->name, onnx::read_value_file(files[i], entries[i]->type));
   }

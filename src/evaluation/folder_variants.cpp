@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/machine.h"
 #include "evaluation/variant_samples.h"
 #include "gpux/error.h"
@@ -76,8 +77,8 @@ FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file
     variants.left_out.push_back({variant.file, std::move(reason)});
   };
   if (!sentences && !flags.texts.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--texts: '{}' makes no vectors of texts; give --samples PLACE", onnx_file.string()));
+    throw Error(ErrorCode::usage, format_message("{}: '{}' makes no vectors of texts; give {} PLACE",
+                                                 setting_named("texts"), file_at(onnx_file), setting_named("samples")));
   }
   if (!sentences && flags.samples.empty()) {
     for (const ExportedVariant& variant : files.variants) {

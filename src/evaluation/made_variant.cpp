@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
@@ -48,7 +49,8 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, co
   const VariantSamples samples = variant_samples(flags.texts, flags.samples, onnx_file, sentences);
   const bool is_half = flags.precision == "fp16";
   if (is_half && flags.reduce_range) {
-    throw Error(ErrorCode::usage, "--reduce-range is about weights of 8 bits, and fp16 has 16");
+    throw Error(ErrorCode::usage,
+                format_message("{} is about weights of 8 bits, and fp16 has 16", setting_named("reduce_range")));
   }
   std::function<void(const std::string&)> teller;
   if (listener) teller = [&](const std::string& what) { listener(flags.precision, what); };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "onnx/half.h"
 #include "runtime/compare.h"
@@ -119,12 +120,13 @@ class Gate {
       reasons = fmt::format("; {} {}: {}", first.operator_type, first.name, first.reason);
       if (all.left_alone.size() > 1) reasons += fmt::format(" (and {} more)", all.left_alone.size() - 1);
     }
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' has no weights that {} could take: {}{}", model_.string(), options_.precision,
-                            options_.precision == "fp16" ? "constants of float32 that operators compute with are"
-                                                         : "MatMul, Gemm and Gather with constant float32 weights of "
-                                                           "two dimensions are quantized",
-                            reasons));
+    throw Error(
+        ErrorCode::invalid_model,
+        format_message("'{}' has no weights that {} could take: {}{}", file_at(model_), options_.precision,
+                       options_.precision == "fp16" ? "constants of float32 that operators compute with are"
+                                                    : "MatMul, Gemm and Gather with constant float32 weights of "
+                                                      "two dimensions are quantized",
+                       reasons));
   }
 
   Agreement measured(const onnx::QuantizedModel& quantized) {
@@ -151,10 +153,10 @@ class Gate {
 
   [[noreturn]] void refuse(const Agreement& at_first, const Exclusion& last) const {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("{} is refused: '{}' keeps a mean cosine of {:.6f}, and with only {} {} converted {:.6f}; "
-                            "{} is asked for (--min-cosine)",
-                            options_.precision, model_.string(), at_first.mean, last.node.operator_type, last.node.name,
-                            last.alone, options_.min_cosine));
+                format_message("{} is refused: '{}' keeps a mean cosine of {:.6f}, and with only {} {} converted "
+                               "{:.6f}; {} is asked for ({})",
+                               options_.precision, file_at(model_), at_first.mean, last.node.operator_type,
+                               last.node.name, last.alone, options_.min_cosine, setting_named("min_cosine")));
   }
 
   const std::filesystem::path& model_;

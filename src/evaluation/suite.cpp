@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/own_program.h"
 #include "base/spelling.h"
 #include "evaluation/data_sets.h"
@@ -112,7 +113,7 @@ std::vector<std::string> cases_of(const std::filesystem::path& suite) {
   if (error) throw_file_error("read", suite, error.value());
   if (names.empty()) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}' holds no case: folders with a model.onnx and test_data_set_0", suite.string()));
+                format_message("'{}' holds no case: folders with a model.onnx and test_data_set_0", file_at(suite)));
   }
   std::sort(names.begin(), names.end());
   return names;

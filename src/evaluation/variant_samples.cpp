@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/log.h"
 #include "embedding/recorded_texts.h"
 #include "embedding/sentence_encoder.h"
@@ -36,7 +37,7 @@ std::unique_ptr<embedding::SentenceEncoder> encoder_of(const importer::SentenceM
   try {
     return std::make_unique<embedding::SentenceEncoder>(model, runtime);
   } catch (const Error& error) {
-    throw error.within("--samples PLACE gives other inputs than texts");
+    throw error.within(format_message("{} PLACE gives other inputs than texts", setting_named("samples")));
   }
 }
 
@@ -85,7 +86,8 @@ VariantSamples text_samples(const std::string& file, const importer::SentenceMod
   } else {
     texts = given_texts(file);
   }
-  if (texts.empty()) throw Error(ErrorCode::invalid_input, fmt::format("--texts '{}' holds no text", file));
+  if (texts.empty())
+    throw Error(ErrorCode::invalid_input, format_message("{} '{}' holds no text", setting_named("texts"), file));
   std::string what = fmt::format("{} {}", texts.size(), file.empty() ? "recorded texts" : "texts");
 
   const auto prepared = std::make_shared<PreparedTexts>(std::move(texts), model);
@@ -126,12 +128,14 @@ VariantSamples input_samples(const std::string& place, const Signature& signatur
   if (fs::is_directory(place, error)) {
     for (DataSet& set : recorded_data_sets(place, signature)) items.push_back(std::move(set.inputs));
     if (items.empty()) {
-      throw Error(ErrorCode::not_found, fmt::format("--samples '{}' has no folders test_data_set_*", place));
+      throw Error(ErrorCode::not_found,
+                  format_message("{} '{}' has no folders test_data_set_*", setting_named("samples"), place));
     }
   } else {
     items = read_inputs({.inputs = {"@" + place}, .file = {}}, signature).items;
   }
-  if (items.empty()) throw Error(ErrorCode::invalid_input, fmt::format("--samples '{}' holds no inputs", place));
+  if (items.empty())
+    throw Error(ErrorCode::invalid_input, format_message("{} '{}' holds no inputs", setting_named("samples"), place));
   std::string what = fmt::format("{} {}", items.size(), items.size() == 1 ? "sample" : "samples");
   return samples_of(std::move(items), std::move(what));
 }
@@ -213,9 +217,9 @@ VariantSamples variant_samples(const std::string& texts, const std::string& plac
   if (!place.empty()) return input_samples(place, ModelInspector::inspect(onnx_file).signature);
   if (sentences) return text_samples(texts, *sentences);
   throw Error(ErrorCode::usage,
-              fmt::format("'{}' reads no texts, so that a variant's answers have to be compared on inputs of yours: "
-                          "--samples PLACE, a folder with test_data_set_*, an .npz file or JSON lines",
-                          onnx_file.string()));
+              format_message("'{}' reads no texts, so that a variant's answers have to be compared on inputs of yours: "
+                             "{} PLACE, a folder with test_data_set_*, an .npz file or JSON lines",
+                             file_at(onnx_file), setting_named("samples")));
 }
 
 }  // namespace gpux::evaluation

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/utf8.h"
 #include "generation/json_extent.h"
 #include "gpux/error.h"
@@ -71,11 +72,11 @@ std::string json_text(std::string_view text) {
 }
 
 // Spliced in as it is, so that its numbers and the order of its keys stay: it must be one whole value.
-std::string_view checked(std::string_view json, char opening, std::string_view what) {
+std::string_view checked(std::string_view json, char opening, const Message& what) {
   const std::size_t first = json.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || json[first] != opening || !is_json(json)) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("{} not JSON; accepted: {}", what, opening == '[' ? "an array" : "an object"));
+                format_message("{} not JSON; accepted: {}", what, opening == '[' ? "an array" : "an object"));
   }
   return json;
 }
@@ -86,7 +87,7 @@ std::string_view or_empty_object(std::string_view json) {
 
 std::string json_of(const ToolCall& call) {
   const std::string_view arguments =
-      checked(or_empty_object(call.arguments), '{', fmt::format("the arguments of the call of '{}' are", call.name));
+      checked(or_empty_object(call.arguments), '{', {fmt::format("the arguments of the call of '{}' are", call.name)});
   const std::string id = call.id.empty() ? std::string() : fmt::format(R"("id": {}, )", json_text(call.id));
   return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id,
                      json_text(call.name), arguments);
@@ -114,10 +115,11 @@ std::string_view members_of(std::string_view object) {
 }
 
 void check_template_values(std::string_view json) {
-  const Json values = Json::parse(checked(json, '{', "template_values are"));
+  const Json values = Json::parse(checked(json, '{', {setting_named("template_values"), " are"}));
   for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
     if (!values.contains(name)) continue;
-    throw Error(ErrorCode::invalid_input, fmt::format("template_values has '{}', which has a place of its own", name));
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} has '{}', which has a place of its own", setting_named("template_values"), name));
   }
 }
 
@@ -166,7 +168,7 @@ ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
   try {
     return ChatPrompt(*std::move(texts));
   } catch (const Error& error) {
-    throw error.within(folder.string());
+    throw error.within({file_at(folder)});
   }
 }
 
@@ -203,7 +205,8 @@ std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOp
   std::string text = rendered(messages, options, has_tools ? tool_template() : usual_, has_tools, now);
   if (has_tools && !shows_tools_ && !is_shown(text, messages, options, now)) {
     throw Error(ErrorCode::invalid_input,
-                "tools are given, and the chat template does not show them to the model; accepted: none");
+                format_message("{} are given, and the chat template does not show them to the model; accepted: none",
+                               setting_named("tools")));
   }
   return text;
 }
@@ -220,7 +223,7 @@ std::string ChatPrompt::rendered(std::span<const ChatMessage> messages, const Ch
     values += json_of(message);
   }
   values += R"(], "tools": )";
-  values += has_tools ? checked(options.tools, '[', "tools are") : "null";
+  values += has_tools ? checked(options.tools, '[', {setting_named("tools"), " are"}) : "null";
   values += fmt::format(R"(, "documents": null, "add_generation_prompt": {})", options.add_generation_prompt);
   if (!options.template_values.empty()) {
     check_template_values(options.template_values);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/format_message.h"
 #include "generation/answer_format.h"
 #include "generation/special_markers.h"
 #include "gpux/error.h"
@@ -25,7 +26,10 @@ std::vector<std::string> functions_of(std::string_view tools) {
   std::vector<std::string> names;
   if (tools.empty()) return names;
   const nlohmann::json list = nlohmann::json::parse(tools, nullptr, false);
-  if (!list.is_array()) throw Error(ErrorCode::invalid_input, "tools are not JSON; accepted: an array");
+  if (!list.is_array()) {
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} are not JSON; accepted: an array", setting_named("tools")));
+  }
   for (const nlohmann::json& tool : list) {
     const nlohmann::json* function = &tool;
     if (tool.is_object() && tool.contains("function")) function = &tool["function"];

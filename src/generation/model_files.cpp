@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "generation/genai_config.h"
 #include "generation/generation_config.h"
 #include "gpux/error.h"
@@ -29,9 +30,9 @@ std::size_t context_length_of(const JsonSettings& config) {
   if (!positions) positions = config.count("n_positions");  // GPT-2
   if (positions && *positions != 0) return *positions;
   throw Error(ErrorCode::invalid_model,
-              fmt::format("{} has no max_position_embeddings, and there is no genai_config.json: the length of the "
-                          "context is unknown",
-                          config.file().string()));
+              format_message("{} has no max_position_embeddings, and there is no genai_config.json: the length of the "
+                             "context is unknown",
+                             file_at(config.file())));
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ ModelFiles read_model_files(const fs::path& folder) {
   files.tokenizer = settings / "tokenizer.json";
   std::error_code unreadable;
   if (!fs::is_regular_file(files.tokenizer, unreadable)) {
-    throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+    throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
   }
   if (std::optional<GenaiConfig> genai = read_genai_config(folder)) {
     files.context_length = genai->context_length;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
 
@@ -103,12 +104,11 @@ QuantizationAgreement compare(const TextPredictions& original, const TextPredict
 
 void require_agreement(const QuantizationAgreement& agreement, double max_ratio) {
   if (std::isfinite(agreement.quantized_perplexity) && agreement.ratio() <= max_ratio) return;
-  throw Error(
-      ErrorCode::invalid_model,
-      fmt::format("{} is refused: the perplexity of {} is {:.2f}, and {:.2f} with the weights of the file: {:.3f} "
-                  "times; accepted: up to {} times (--max-perplexity-ratio)",
-                  agreement.precision, agreement.what, agreement.quantized_perplexity, agreement.perplexity,
-                  agreement.ratio(), max_ratio));
+  throw Error(ErrorCode::invalid_model,
+              format_message("{} is refused: the perplexity of {} is {:.2f}, and {:.2f} with the weights of the file: "
+                             "{:.3f} times; accepted: up to {} times ({})",
+                             agreement.precision, agreement.what, agreement.quantized_perplexity, agreement.perplexity,
+                             agreement.ratio(), max_ratio, setting_named("max_perplexity_ratio")));
 }
 
 std::string report_of(const QuantizationAgreement& agreement) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/caught_error.h"
+#include "base/format_message.h"
 #include "text/embedded_tokens.h"
 
 namespace gpux::generation {
@@ -23,37 +24,35 @@ std::uint64_t random_seed() {
   return (std::uint64_t{device()} << half) | device();
 }
 
-void require_in_vocabulary(std::string_view name, std::uint32_t token, std::size_t vocabulary) {
+void require_in_vocabulary(const Subject& name, std::uint32_t token, std::size_t vocabulary) {
   if (token < vocabulary) return;
-  throw Error(ErrorCode::usage,
-              fmt::format("{} has token {}; accepted: 0 to {}, the model's vocabulary", name, token, vocabulary - 1));
+  throw Error(ErrorCode::usage, format_message("{} has token {}; accepted: 0 to {}, the model's vocabulary", name,
+                                               token, vocabulary - 1));
 }
 
 // Of the request alone: end tokens of a model's files may be outside.
 void check_tokens(const EngineRequest& request, std::size_t vocabulary, const text::Tokenizer& tokenizer) {
-  if (request.prompt.empty()) throw Error(ErrorCode::invalid_input, "the prompt has no tokens");
+  if (request.prompt.empty()) throw Error(ErrorCode::invalid_input, format_message("{} has no tokens", the_prompt()));
   text::require_embedded(request.prompt, vocabulary, tokenizer);
   for (const auto& [token, bias] : request.settings.logit_bias) {
-    require_in_vocabulary("logit_bias", token, vocabulary);
+    require_in_vocabulary(setting_named("logit_bias"), token, vocabulary);
   }
   for (const std::uint32_t token : request.settings.stop_tokens) {
-    require_in_vocabulary("stop_tokens", token, vocabulary);
+    require_in_vocabulary(setting_named("stop_tokens"), token, vocabulary);
   }
 }
 
 std::size_t limit_of(const EngineRequest& request, std::size_t context_length) {
   const std::size_t prompt = request.prompt.size(), limit = request.settings.max_tokens;
   if (prompt >= context_length) {
-    throw Error(
-        ErrorCode::invalid_input,
-        fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the context", prompt, context_length));
+    throw Error(ErrorCode::invalid_input, format_message("{} has {} tokens; accepted: fewer than the {} of the context",
+                                                         the_prompt("length"), prompt, context_length));
   }
   const std::size_t left = context_length - prompt;
   if (limit > left) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("max_tokens is {}; accepted: up to {}, because the prompt has {} of the context's {} tokens", limit,
-                    left, prompt, context_length));
+    throw Error(ErrorCode::usage,
+                format_message("{} is {}; accepted: up to {}, because the prompt has {} of the context's {} tokens",
+                               setting_named("max_tokens"), limit, left, prompt, context_length));
   }
   return limit == 0 ? left : limit;
 }

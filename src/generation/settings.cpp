@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 
 namespace gpux {
@@ -29,13 +30,13 @@ struct Range {
   bool excludes_low = false;
 };
 
-void check_value(std::string_view name, const std::optional<float>& value, const Range& range) {
+void check_value(const Message& name, const std::optional<float>& value, const Range& range) {
   if (!value) return;
   const bool is_in =
       std::isfinite(*value) && (range.excludes_low ? *value > range.low : *value >= range.low) && *value <= range.high;
   if (is_in) return;
-  throw Error(ErrorCode::usage, fmt::format("{} is {}; accepted: {}{} to {}", name, *value,
-                                            range.excludes_low ? "above " : "", range.low, range.high));
+  throw Error(ErrorCode::usage, format_message("{} is {}; accepted: {}{} to {}", name, *value,
+                                               range.excludes_low ? "above " : "", range.low, range.high));
 }
 
 }  // namespace
@@ -43,48 +44,50 @@ void check_value(std::string_view name, const std::optional<float>& value, const
 void check(const GenerationSettings& settings) {
   constexpr float highest_temperature = 100, highest_penalty = 2, highest_bias = 100, highest_repetition = 100;
   constexpr std::size_t limit_stops = 64, limit_stop_bytes = 1024;
-  check_value("temperature", settings.temperature, {0, highest_temperature});
-  check_value("top_p", settings.top_p, {0, 1, true});
-  check_value("min_p", settings.min_p, {0, 1});
-  check_value("typical_p", settings.typical_p, {0, 1, true});
-  check_value("repetition_penalty", settings.repetition_penalty, {0, highest_repetition, true});
-  check_value("presence_penalty", settings.presence_penalty, {-highest_penalty, highest_penalty});
-  check_value("frequency_penalty", settings.frequency_penalty, {-highest_penalty, highest_penalty});
+  check_value({setting_named("temperature")}, settings.temperature, {0, highest_temperature});
+  check_value({setting_named("top_p")}, settings.top_p, {0, 1, true});
+  check_value({setting_named("min_p")}, settings.min_p, {0, 1});
+  check_value({setting_named("typical_p")}, settings.typical_p, {0, 1, true});
+  check_value({setting_named("repetition_penalty")}, settings.repetition_penalty, {0, highest_repetition, true});
+  check_value({setting_named("presence_penalty")}, settings.presence_penalty, {-highest_penalty, highest_penalty});
+  check_value({setting_named("frequency_penalty")}, settings.frequency_penalty, {-highest_penalty, highest_penalty});
   for (const auto& [token, bias] : settings.logit_bias) {
-    check_value(fmt::format("logit_bias of token {}", token), bias, {-highest_bias, highest_bias});
+    check_value(format_message("{} of token {}", setting_named("logit_bias"), token), bias,
+                {-highest_bias, highest_bias});
   }
   if (settings.stop.size() > limit_stops) {
-    throw Error(ErrorCode::usage,
-                fmt::format("stop has {} texts; accepted: up to {}", settings.stop.size(), limit_stops));
+    throw Error(ErrorCode::usage, format_message("{} has {} texts; accepted: up to {}", setting_named("stop"),
+                                                 settings.stop.size(), limit_stops));
   }
   for (const std::string& text : settings.stop) {
     if (text.empty() || text.size() > limit_stop_bytes) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("stop has a text of {} bytes; accepted: 1 to {}", text.size(), limit_stop_bytes));
+      throw Error(ErrorCode::usage, format_message("{} has a text of {} bytes; accepted: 1 to {}",
+                                                   setting_named("stop"), text.size(), limit_stop_bytes));
     }
   }
   constexpr std::size_t limit_salt_bytes = 1024;
   if (settings.cache_salt.size() > limit_salt_bytes) {
-    throw Error(ErrorCode::usage, fmt::format("cache_salt has {} bytes; accepted: up to {}", settings.cache_salt.size(),
-                                              limit_salt_bytes));
+    throw Error(ErrorCode::usage, format_message("{} has {} bytes; accepted: up to {}", setting_named("cache_salt"),
+                                                 settings.cache_salt.size(), limit_salt_bytes));
   }
   constexpr std::uint32_t limit_scores = 20;
   if (settings.top_log_probabilities > limit_scores) {
-    throw Error(ErrorCode::usage, fmt::format("top_log_probabilities is {}; accepted: 0 to {}",
-                                              settings.top_log_probabilities, limit_scores));
+    throw Error(ErrorCode::usage, format_message("{} is {}; accepted: 0 to {}", setting_named("top_log_probabilities"),
+                                                 settings.top_log_probabilities, limit_scores));
   }
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
-    throw Error(ErrorCode::usage, "ignores_end is set, and a constraint; accepted: one of them");
+    throw Error(ErrorCode::usage,
+                format_message("{} is set, and a constraint; accepted: one of them", setting_named("ignores_end")));
   }
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.min_tokens != 0) {
     throw Error(ErrorCode::usage,
-                fmt::format("min_tokens is {}, and a constraint decides where the text ends; accepted: "
-                            "one of them",
-                            settings.min_tokens));
+                format_message("{} is {}, and a constraint decides where the text ends; accepted: one of them",
+                               setting_named("min_tokens"), settings.min_tokens));
   }
   if (settings.max_tokens != 0 && settings.min_tokens > settings.max_tokens) {
-    throw Error(ErrorCode::usage, fmt::format("min_tokens is {}; accepted: up to max_tokens, {}", settings.min_tokens,
-                                              settings.max_tokens));
+    throw Error(ErrorCode::usage,
+                format_message("{} is {}; accepted: up to {}, {}", setting_named("min_tokens"), settings.min_tokens,
+                               setting_named("max_tokens"), settings.max_tokens));
   }
 }
 

@@ -16,7 +16,7 @@ ConfigReader::ConfigReader(std::string_view config_json) {
   } catch (const Json::exception&) {
     config_ = nullptr;  // refused below
   } catch (const Error& error) {
-    throw Error(ErrorCode::invalid_config, "config.json: " + error.message());
+    throw error.within("config.json").as(ErrorCode::invalid_config);
   }
   if (!config_.is_object()) throw Error(ErrorCode::invalid_config, "config.json is no JSON object");
 }

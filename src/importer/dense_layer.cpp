@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 #include "importer/safetensors.h"
@@ -57,10 +58,10 @@ DenseLayer read_dense(const std::filesystem::path& folder, std::string_view feat
   const std::filesystem::path file = folder / "model.safetensors";
   std::error_code unreadable;
   if (!std::filesystem::exists(file, unreadable)) {
-    throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
-                                                  std::filesystem::exists(folder / "pytorch_model.bin", unreadable)
-                                                      ? "; pytorch_model.bin holds code and is not read"
-                                                      : ""));
+    throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors{}", file_at(folder),
+                                                     std::filesystem::exists(folder / "pytorch_model.bin", unreadable)
+                                                         ? "; pytorch_model.bin holds code and is not read"
+                                                         : ""));
   }
   const Safetensors weights(file);
   layer.weights = weights.floats("linear.weight", {layer.out, layer.in});

@@ -87,7 +87,7 @@ std::optional<std::string> with_end_token(std::string_view tokenizer_json, const
   } catch (const Json::exception&) {
     tokenizer = nullptr;  // refused below
   } catch (const Error& error) {
-    throw Error(ErrorCode::invalid_model, "tokenizer.json: " + error.message());
+    throw error.within("tokenizer.json").as(ErrorCode::invalid_model);
   }
   if (!tokenizer.is_object()) throw Error(ErrorCode::invalid_model, "tokenizer.json is no JSON object");
   Json& processor = tokenizer["post_processor"];

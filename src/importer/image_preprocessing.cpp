@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 
@@ -246,8 +247,8 @@ image::Recipe read_image_preprocessing(const fs::path& folder) {
   const auto* settings = processor.find("image_processor");
   if (settings == nullptr) {
     throw Error(ErrorCode::not_found,
-                fmt::format("'{}' has no preprocessor_config.json, which says how images become the model's input",
-                            folder.string()));
+                format_message("'{}' has no preprocessor_config.json, which says how images become the model's input",
+                               file_at(folder)));
   }
   if (!settings->is_object()) processor.refuse_value("image_processor", *settings, "an object");
   return ProcessorReader(processor, *settings).read();

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/class_labels.h"
 #include "importer/image_preprocessing.h"
@@ -74,8 +75,8 @@ std::optional<ImageProject> two_towers(const fs::path& folder, ImageProject proj
                                        const std::string& image) {
   if (text.empty() || image.empty()) {
     throw Error(ErrorCode::not_found,
-                fmt::format("'{}' has {}, and no {}: a model of texts and images needs both", folder.string(),
-                            text.empty() ? image : text, text.empty() ? "text_model.onnx" : "vision_model.onnx"));
+                format_message("'{}' has {}, and no {}: a model of texts and images needs both", file_at(folder),
+                               text.empty() ? image : text, text.empty() ? "text_model.onnx" : "vision_model.onnx"));
   }
   project.source = text;
   project.image_tower = image;
@@ -145,10 +146,11 @@ std::optional<ImageProject> read_image_project(const fs::path& folder) {
   const Signature signature = onnx::inspect(folder / only).signature;
   if (!takes_image(signature)) return std::nullopt;
   if (has_two_towers(config.text("model_type"))) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' holds both towers of a {} model, which runs only with a text and an image at once; "
-                            "accepted: text_model.onnx and vision_model.onnx, or model.safetensors to import",
-                            (folder / only).string(), config.text("model_type")));
+    throw Error(
+        ErrorCode::invalid_model,
+        format_message("'{}' holds both towers of a {} model, which runs only with a text and an image at once; "
+                       "accepted: text_model.onnx and vision_model.onnx, or model.safetensors to import",
+                       file_at(folder / only), config.text("model_type")));
   }
   project.recipe = read_image_preprocessing(folder);
   project.source = only.generic_string();

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/decoder_graph.h"
 #include "importer/families/family.h"
@@ -58,14 +59,15 @@ struct DescribedFolder {
 // What import_decoder() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedFolder describe_folder(const fs::path& folder) {
   const auto weights_file = safetensors_in(folder);
-  if (!weights_file) throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors", folder.string()));
+  if (!weights_file)
+    throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors", file_at(folder)));
   Safetensors weights(*weights_file);
   require_tokenizer(folder, folder);
   try {
     DecoderDescription decoder = describe_decoder(ConfigReader(read_file(folder / "config.json")), weights);
     return {.weights = std::move(weights), .decoder = std::move(decoder)};
   } catch (const Error& error) {
-    throw error.within(folder.string());
+    throw error.within({file_at(folder)});
   }
 }
 
@@ -86,7 +88,8 @@ void set_context(Architecture& architecture, std::int64_t tokens) {
   const std::optional<LongContext>& longer = architecture.long_context;
   const std::int64_t most = longer ? longer->max_tokens : architecture.max_tokens;
   if (tokens < 0 || tokens > most) {
-    throw Error(ErrorCode::usage, fmt::format("--context-length is {}; accepted: 1 to {}, the model's", tokens, most));
+    throw Error(ErrorCode::usage, format_message("{} is {}; accepted: 1 to {}, the model's",
+                                                 setting_named("context_length"), tokens, most));
   }
   if (longer && tokens > architecture.max_tokens) architecture.transformer.rotary = longer->rotary;
   architecture.max_tokens = tokens;

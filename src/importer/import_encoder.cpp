@@ -12,6 +12,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/scratch_folder.h"
 #include "gpux/error.h"
 #include "importer/encoder_graph.h"
@@ -113,20 +114,20 @@ fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
   for (const char* file : {"model.onnx", "onnx/model.onnx"}) {
     if (fs::exists(transformer / file, unreadable)) {
       throw Error(ErrorCode::usage,
-                  fmt::format("'{}' holds {} already: it can be used as it is", folder.string(), file));
+                  format_message("'{}' holds {} already: it can be used as it is", file_at(folder), file));
     }
   }
   if (const auto weights = safetensors_in(transformer)) return *weights;
   const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
-  throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors{}", folder.string(),
-                                                is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
+  throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors{}", file_at(folder),
+                                                   is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
 }
 
 fs::path require_new(fs::path target) {
   if (!target.has_filename()) target = target.parent_path();  // "folder/"
   std::error_code error;
   if (fs::exists(target, error) && !fs::is_empty(target, error)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' already exists; give a new folder", target.string()));
+    throw Error(ErrorCode::usage, format_message("'{}' already exists; give a new folder", file_at(target)));
   }
   return target;
 }
@@ -162,8 +163,8 @@ std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string
   const Safetensors weights(file);
   const Shape& shape = weights.shape("weight");
   if (shape.size() != 2 || shape[1] != hidden_size || shape[0] < 1) {
-    throw Error(ErrorCode::invalid_model,
-                fmt::format("{}: weight is {}; accepted: [width, {}]", file.string(), to_string(shape), hidden_size));
+    throw Error(ErrorCode::invalid_model, format_message("{}: weight is {}; accepted: [width, {}]", file_at(file),
+                                                         to_string(shape), hidden_size));
   }
   DenseLayer layer{.in = hidden_size, .out = shape[0], .weights = weights.floats("weight", shape)};
   layer.bias = weights.has("bias") ? weights.floats("bias", {layer.out})
@@ -174,13 +175,13 @@ std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string
 // The rows of two tokens in the output layer, or in the table of words that it shares (tied weights).
 DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const Architecture& architecture) {
   const std::optional<PairScore> score = read_pair_score(folder);
-  if (!score) throw Error(ErrorCode::invalid_model, fmt::format("'{}' has no LogitScore", folder.string()));
+  if (!score) throw Error(ErrorCode::invalid_model, format_message("'{}' has no LogitScore", file_at(folder)));
   const std::int64_t vocabulary = architecture.embeddings.vocabulary, size = architecture.transformer.hidden_size;
   const std::string table = weights.has("lm_head.weight") ? "lm_head.weight" : architecture.embeddings.words;
   const auto row_of = [&](std::int64_t token) {
     if (token >= vocabulary) {
-      throw Error(ErrorCode::invalid_model, fmt::format("'{}': LogitScore names the token {}; accepted: below {}",
-                                                        folder.string(), token, vocabulary));
+      throw Error(ErrorCode::invalid_model, format_message("'{}': LogitScore names the token {}; accepted: below {}",
+                                                           file_at(folder), token, vocabulary));
     }
     return weights.floats(table, {vocabulary, size}, token, 1);
   };
@@ -280,7 +281,7 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
   try {
     architecture = describe_architecture(ConfigReader(read_file(model.transformer_folder / "config.json")), weights);
   } catch (const Error& error) {
-    throw error.within(folder.string());
+    throw error.within({file_at(folder)});
   }
   RepresentationSteps representations = representations_of(folder, model, weights, architecture);
   if (!model.poolings.empty()) {
@@ -351,7 +352,7 @@ void require_tokenizer(const fs::path& folder, const fs::path& transformer_folde
   for (const fs::path& place : {transformer_folder, folder}) {
     if (fs::is_regular_file(place / "tokenizer.json", unreadable)) return;
   }
-  throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+  throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
 }
 
 std::uint64_t require_importable(const fs::path& folder) {
@@ -366,7 +367,7 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
   if (gguf::is_gguf_file(folder)) {
     if (decoder.blocks) {
       throw Error(ErrorCode::usage,
-                  fmt::format("'{}': a GGUF file keeps the precision of its weights", folder.string()));
+                  format_message("'{}': a GGUF file keeps the precision of its weights", file_at(folder)));
     }
     NewFolder made(target);
     ImportedEncoder imported = import_gguf(folder, made.path(), decoder.context_length);
@@ -374,9 +375,9 @@ ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, c
     return imported;
   }
   if (decoder.given() && !is_decoder_folder(folder)) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("'{}': weights in blocks and a context length are for models that generate text", folder.string()));
+    throw Error(ErrorCode::usage,
+                format_message("'{}': weights in blocks and a context length are for models that generate text",
+                               file_at(folder)));
   }
   if (is_image_model(folder)) {
     (void)weights_in(folder, folder);

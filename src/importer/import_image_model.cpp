@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/class_labels.h"
 #include "importer/families/vision.h"
@@ -27,10 +28,11 @@ namespace fs = std::filesystem;
 image::Size input_size(const image::Recipe& recipe, const fs::path& folder) {
   if (recipe.crop) return *recipe.crop;
   if (recipe.resize && recipe.resize->fit == image::Fit::stretch) return recipe.resize->size;
-  throw Error(ErrorCode::invalid_model,
-              fmt::format("'{}': the image processor makes images of sizes that differ; accepted: a size of height and "
-                          "width, or crop_size",
-                          folder.string()));
+  throw Error(
+      ErrorCode::invalid_model,
+      format_message("'{}': the image processor makes images of sizes that differ; accepted: a size of height and "
+                     "width, or crop_size",
+                     file_at(folder)));
 }
 
 // A tensor that no tower has is part of another computation.
@@ -66,13 +68,14 @@ struct DescribedImageModel {
 // What import_image_model() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedImageModel describe(const fs::path& folder) {
   const auto weights_file = safetensors_in(folder);
-  if (!weights_file) throw Error(ErrorCode::not_found, fmt::format("'{}' has no model.safetensors", folder.string()));
+  if (!weights_file)
+    throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors", file_at(folder)));
   Safetensors weights(*weights_file);
   VisionModel model;
   try {
     model = describe_vision_model(read_file(folder / "config.json"), weights);
   } catch (const Error& error) {
-    throw error.within(folder.string());
+    throw error.within({file_at(folder)});
   }
   image::Recipe recipe = read_image_preprocessing(folder);
   const image::Size size = input_size(recipe, folder);

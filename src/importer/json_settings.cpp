@@ -7,6 +7,7 @@
 
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
 
@@ -94,7 +95,7 @@ std::optional<std::uint64_t> JsonSettings::positive(const char* key) const {
 }
 
 void JsonSettings::refuse(std::string_view what) const {
-  throw Error(ErrorCode::invalid_model, fmt::format("{}: {}", file_.string(), what));
+  throw Error(ErrorCode::invalid_model, format_message("{}: {}", file_at(file_), what));
 }
 
 void JsonSettings::refuse_value(std::string_view key, const Json& value, std::string_view accepted) const {

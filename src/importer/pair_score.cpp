@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 #include "importer/module_list.h"
@@ -256,10 +257,10 @@ std::optional<PairScore> read_pair_score(const fs::path& folder) {
   score.pair_template = parse_pair_template(jinja, default_prompt_in(folder));
   if (!score.pair_template) {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("{}: its chat template is not supported; accepted: literal text with the content of the "
-                            "messages of the roles query, document and system, as sentence-transformers' rerankers "
-                            "have it",
-                            folder.string()));
+                format_message("{}: its chat template is not supported; accepted: literal text with the content of the "
+                               "messages of the roles query, document and system, as sentence-transformers' rerankers "
+                               "have it",
+                               file_at(folder)));
   }
   return score;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "importer/import_decoder.h"
@@ -127,35 +128,35 @@ std::optional<RerankerFormat> reranker_format_in(const fs::path& folder) {
   const std::string card = card_in(folder);
   if (!has_metadata(card, "pipeline_tag", "text-ranking")) return std::nullopt;
   if (quotes_qwen3(card)) return RerankerFormat::qwen3;
-  throw Error(
-      ErrorCode::invalid_model,
-      fmt::format("{}: its model card (README.md) has pipeline_tag: text-ranking, and nothing in the folder says "
-                  "how it reads pairs of texts; accepted: a modules.json with a LogitScore and a chat template, "
-                  "or --reranker qwen3 for Qwen3-Reranker's format",
-                  folder.string()));
+  throw Error(ErrorCode::invalid_model,
+              format_message("{}: its model card (README.md) has pipeline_tag: text-ranking, and nothing in the folder "
+                             "says how it reads pairs of texts; accepted: a modules.json with a LogitScore and a chat "
+                             "template, or {} qwen3 for Qwen3-Reranker's format",
+                             file_at(folder), setting_named("reranker")));
 }
 
 RerankerFolder::RerankerFolder(const fs::path& folder, RerankerFormat /*format*/) {
   std::error_code unreadable;
   if (fs::exists(folder / "modules.json", unreadable)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' has a modules.json, which says how it reads texts: it is imported "
-                                              "without --reranker",
-                                              folder.string()));
+    throw Error(ErrorCode::usage,
+                format_message("'{}' has a modules.json, which says how it reads texts: it is imported without {}",
+                               file_at(folder), setting_named("reranker")));
   }
   if (!is_decoder_folder(folder)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' is no causal language model (architectures in config.json), whose "
-                                              "format --reranker names",
-                                              folder.string()));
+    throw Error(ErrorCode::usage,
+                format_message("'{}' is no causal language model (architectures in config.json), whose format {} names",
+                               file_at(folder), setting_named("reranker")));
   }
   const JsonSettings config(folder / "config.json");
   const std::string type = config.text("model_type");
   if (type != "qwen3") {
-    throw Error(ErrorCode::invalid_config, fmt::format("{}: model_type is '{}'; accepted with --reranker qwen3: qwen3",
-                                                       config.file().string(), utf8_prefix(type, 80)));
+    throw Error(ErrorCode::invalid_config,
+                format_message("{}: model_type is '{}'; accepted with {} qwen3: qwen3", file_at(config.file()),
+                               utf8_prefix(type, 80), setting_named("reranker")));
   }
   const JsonSettings tokenizer(folder / "tokenizer.json");
   if (!tokenizer.exists())
-    throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+    throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
   for (const char* token : {"<|im_start|>", "<|im_end|>"}) (void)id_of(tokenizer, token);
   const std::int64_t yes = id_of(tokenizer, "yes"), no = id_of(tokenizer, "no");
   link_files(folder, path());

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "importer/dense_layer.h"
@@ -158,7 +159,7 @@ fs::path find_file(const fs::path& folder, const fs::path& root, const std::vect
       if (fs::is_regular_file(place / name, unreadable)) return place / name;
     }
   }
-  throw Error(ErrorCode::not_found, fmt::format("'{}' has no {}: looked for {}", root.string(), what, join(names)));
+  throw Error(ErrorCode::not_found, format_message("'{}' has no {}: looked for {}", file_at(root), what, join(names)));
 }
 
 fs::path find_onnx_file(const fs::path& folder, const fs::path& root) {
@@ -178,21 +179,22 @@ fs::path find_onnx_file(const fs::path& folder, const fs::path& root) {
     std::vector<std::string> names;
     for (const fs::path& other : others) names.push_back(other.lexically_relative(root).generic_string());
     throw Error(ErrorCode::not_found,
-                fmt::format("'{}' has no model.onnx but {}: {}gpux import says with --file which one is the model",
-                            root.string(), join(names), has_weights ? std::string(conversion) + "; " : ""));
+                format_message("'{}' has no model.onnx but {}: {}gpux import says with {} which one is the model",
+                               file_at(root), join(names), has_weights ? std::string(conversion) + "; " : "",
+                               setting_named("file")));
   }
   throw Error(ErrorCode::not_found,
               has_weights
-                  ? fmt::format("'{}' has no ONNX file: {}", root.string(), conversion)
-                  : fmt::format("'{}' has no ONNX file: looked for model.onnx, onnx/model.onnx", root.string()));
+                  ? format_message("'{}' has no ONNX file: {}", file_at(root), conversion)
+                  : format_message("'{}' has no ONNX file: looked for model.onnx, onnx/model.onnx", file_at(root)));
 }
 
 fs::path named_onnx_file(const fs::path& folder, const fs::path& name) {
   const fs::path relative = name.lexically_normal();
   if (relative.is_absolute() || *relative.begin() == "..") {
     throw Error(ErrorCode::usage,
-                fmt::format("--file '{}' leads out of '{}': accepted is the name of an ONNX file in it", name.string(),
-                            folder.string()));
+                format_message("{} '{}' leads out of '{}': accepted is the name of an ONNX file in it",
+                               setting_named("file"), file_at(name), file_at(folder)));
   }
   return find_file(folder, folder, {relative.generic_string()}, "ONNX file");
 }
@@ -443,7 +445,7 @@ fs::path transformer_folder_of(const fs::path& folder) {
 SentenceModel read_sentence_settings(const fs::path& folder) {
   std::error_code unreadable;
   if (!fs::is_directory(folder, unreadable)) {
-    throw Error(ErrorCode::not_found, fmt::format("there is no folder '{}'", folder.string()));
+    throw Error(ErrorCode::not_found, format_message("there is no folder '{}'", file_at(folder)));
   }
   SentenceModel model;
   model.name = fs::weakly_canonical(folder).filename();

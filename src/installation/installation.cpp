@@ -15,6 +15,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/folders.h"
+#include "base/format_message.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/unique_fd.h"
@@ -130,7 +131,7 @@ InstallResult install(const Machine& machine, const PackageSet& set, const std::
     std::error_code error;
     source.folder = fs::absolute(source.folder);
     if (!fs::is_directory(source.folder, error)) {
-      throw Error(ErrorCode::not_found, fmt::format("--from: '{}' is no folder", options.source.folder.string()));
+      throw Error(ErrorCode::not_found, format_message("--from: '{}' is no folder", file_at(options.source.folder)));
     }
   }
   const fs::path named = ort::installed_providers_folder(machine) / std::string(set.name);

@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "embedding/open_tokenizer.h"
 #include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
@@ -32,18 +33,19 @@ importer::DecoderImport decoder_import_of(const evaluation::QuantizeFlags& flags
   importer::DecoderImport options;
   if (!flags.given()) return options;
   if (flags.precision != "int4" && flags.precision != "int8") {
-    throw Error(ErrorCode::usage,
-                fmt::format("--quantize {}: a model that generates text has weights in the precision of its file, int4 "
-                            "or int8",
-                            flags.precision));
+    throw Error(
+        ErrorCode::usage,
+        format_message("{} {}: a model that generates text has weights in the precision of its file, int4 or int8",
+                       setting_named("quantize"), flags.precision));
   }
-  const std::array<std::pair<const char*, bool>, 3> others{{{"--samples", !flags.samples.empty()},
-                                                            {"--reduce-range", flags.reduce_range},
-                                                            {"--min-cosine", load.min_cosine.has_value()}}};
-  for (const auto& [flag, is_given] : others) {
+  const std::array<std::pair<const char*, bool>, 3> others{{{"samples", !flags.samples.empty()},
+                                                            {"reduce_range", flags.reduce_range},
+                                                            {"min_cosine", load.min_cosine.has_value()}}};
+  for (const auto& [setting, is_given] : others) {
     if (is_given) {
       throw Error(ErrorCode::usage,
-                  fmt::format("{} is about variants of models, and a model that generates text has none", flag));
+                  format_message("{} is about variants of models, and a model that generates text has none",
+                                 setting_named(setting)));
     }
   }
   constexpr std::int64_t default_block = 32;
@@ -84,8 +86,9 @@ fs::path decoder_file_in(const fs::path& folder, const std::string& named) {
   }
   const std::vector<std::string> found = exported_files_in(folder);
   throw Error(ErrorCode::not_found,
-              fmt::format("'{}' has no {}; found: {}; --file names the ONNX file of the decoder", folder.string(),
-                          names.front(), found.empty() ? "no ONNX file" : fmt::format("{}", fmt::join(found, ", "))));
+              format_message("'{}' has no {}; found: {}; {} names the ONNX file of the decoder", file_at(folder),
+                             names.front(), found.empty() ? "no ONNX file" : fmt::format("{}", fmt::join(found, ", ")),
+                             setting_named("file")));
 }
 
 }  // namespace

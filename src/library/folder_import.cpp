@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/scratch_folder.h"
 #include "embedding/embedder.h"
@@ -23,6 +24,7 @@
 #include "importer/safetensors.h"
 #include "importer/sentence_model.h"
 #include "library/decoder_import.h"
+#include "library/other_folder.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
@@ -44,10 +46,11 @@ std::optional<importer::RerankerFolder> reranker_folder(const fs::path& folder, 
     return std::optional<importer::RerankerFolder>(std::in_place, folder, *of_card);
   }
   const auto format = importer::reranker_format_from(asked);
-  if (!format) throw Error(ErrorCode::usage, fmt::format("--reranker '{}'; accepted: qwen3", asked));
+  if (!format)
+    throw Error(ErrorCode::usage, format_message("{} '{}'; accepted: qwen3", setting_named("reranker"), asked));
   if (is_onnx) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--reranker: '{}' has an ONNX file; accepted: a folder with safetensors", folder.string()));
+    throw Error(ErrorCode::usage, format_message("{}: '{}' has an ONNX file; accepted: a folder with safetensors",
+                                                 setting_named("reranker"), file_at(folder)));
   }
   return std::optional<importer::RerankerFolder>(std::in_place, folder, *format);
 }
@@ -56,16 +59,10 @@ std::optional<importer::RerankerFolder> reranker_folder(const fs::path& folder, 
 template <typename Read>
 auto in_place_of(const fs::path& folder, const std::optional<importer::RerankerFolder>& other, const Read& read) {
   if (!other) return read(folder);
-  const std::string name = other->path().string();
   try {
     return read(other->path());
   } catch (const Error& error) {
-    std::string message = error.message();
-    const std::string own = folder.string();
-    for (std::size_t at = 0; (at = message.find(name, at)) != std::string::npos; at += own.size()) {
-      message.replace(at, name.size(), own);
-    }
-    throw Error(error.code(), message);
+    throw in_other_folder(error, other->path(), folder, folder.string());
   }
 }
 
@@ -138,10 +135,13 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
     throw Error(
         ErrorCode::usage,
         project.image_tower.empty()
-            ? "import --quantize compares vectors of texts, and this model takes images: 'gpux import … -o NEW', "
-              "then 'gpux build NEW --quantize … --samples PLACE' with inputs of yours"
-            : "--quantize: the model has a text tower and an image tower, and variants of such models are not "
-              "supported");
+            ? format_message(
+                  "{} of an import compares vectors of texts, and this model takes images: 'gpux import … -o NEW', "
+                  "then 'gpux build NEW --quantize … --samples PLACE' with inputs of yours",
+                  setting_named("quantize"))
+            : format_message("{}: the model has a text tower and an image tower, and variants of such models are not "
+                             "supported",
+                             setting_named("quantize")));
   }
   LocatedModel located{.onnx_file = project.source,
                        .package_folder = {},
@@ -164,7 +164,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {
     throw Error(ErrorCode::invalid_config,
-                fmt::format("'{}': gpux.yml does not say how images become the model's input", folder.string()));
+                format_message("'{}': gpux.yml does not say how images become the model's input", file_at(folder)));
   }
   const bool is_classifier = located.project->outputs && !located.project->outputs->front().labels.empty();
   runtime::ImageInput input = image_input_of(located, *tower, {});
@@ -185,7 +185,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
     if (!located.project->image_tower.empty()) {
       std::optional<importer::SentenceModel> sentences = importer::sentence_model_of(located.onnx_file);
       if (!sentences) {
-        throw Error(ErrorCode::not_found, fmt::format("'{}' has no tokenizer.json", folder.string()));
+        throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
       }
       const embedding::Embedder texts(*std::move(sentences), load_located(located, settings));
       if (texts.encoder().dimension() != package.dimension) {
@@ -299,21 +299,23 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   const auto as_reranker = reranker_folder(folder, flags.reranker, is_onnx);
   importer::DecoderImport decoder;
   if (is_onnx && flags.context_length != 0) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("--context-length: '{}' is ONNX already, and its positions cannot be changed", flags.folder));
+    throw Error(ErrorCode::usage, format_message("{}: '{}' is ONNX already, and its positions cannot be changed",
+                                                 setting_named("context_length"), flags.folder));
   }
   if (!as_reranker && importer::is_decoder_folder(folder)) {
     if (is_onnx && flags.quantize.given()) {
-      throw Error(ErrorCode::usage, fmt::format("--quantize: the weights of '{}' are ONNX already, and those of a "
-                                                "model.safetensors can be quantized",
-                                                flags.folder));
+      throw Error(
+          ErrorCode::usage,
+          format_message("{}: the weights of '{}' are ONNX already, and those of a model.safetensors can be quantized",
+                         setting_named("quantize"), flags.folder));
     }
     decoder = decoder_import_of(flags.quantize, flags.load);
   } else if (flags.quantize.has_blocks()) {
-    throw Error(ErrorCode::usage, fmt::format("--quantize int4, --quantize-block and --quantize-zero-points: '{}' is "
-                                              "no model that generates text, whose config.json has …ForCausalLM",
-                                              flags.folder));
+    throw Error(
+        ErrorCode::usage,
+        format_message("{} int4, {} and {}: '{}' is no model that generates text, whose config.json has …ForCausalLM",
+                       setting_named("quantize"), setting_named("quantize_block"),
+                       setting_named("quantize_zero_points"), flags.folder));
   }
   decoder.context_length = flags.context_length;
   if (decoder.blocks) {

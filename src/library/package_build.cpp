@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/folders.h"
+#include "base/format_message.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "embedding/graph_pooling.h"
@@ -105,7 +106,8 @@ void run_in(const std::vector<provider::ShapeRange>& ranges, const Runtime& runt
     try {
       (void)runtime.infer(synthetic_inputs(runtime.info().signature, sizes));
     } catch (const Error& error) {
-      throw error.within(fmt::format("--shapes: a run of {}", provider::shapes_text(ranges, which)));
+      throw error.within(
+          format_message("{}: a run of {}", setting_named("shapes"), provider::shapes_text(ranges, which)));
     }
   }
 }
@@ -148,9 +150,10 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   }
   // A variant of one tower would be compared with the other's vectors.
   if (flags.quantize.given() && model.located.project && !model.located.project->image_tower.empty()) {
-    throw Error(ErrorCode::usage, fmt::format("--quantize: '{}' has a text tower and an image tower, and variants of "
-                                              "such models are not supported",
-                                              flags.path));
+    throw Error(
+        ErrorCode::usage,
+        format_message("{}: '{}' has a text tower and an image tower, and variants of such models are not supported",
+                       setting_named("quantize"), flags.path));
   }
   const std::vector<Reference> names = names_for(flags, model.located);
   if (model.located.project) require_portable_options(*model.located.project);

@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
@@ -26,9 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void refuse_for(const char* source, const std::initializer_list<std::pair<const char*, bool>>& given) {
-  for (const auto& [flag, is_given] : given) {
-    if (is_given) throw Error(ErrorCode::usage, fmt::format("{} is not for {}", flag, source));
+void refuse_for(const char* source, const std::initializer_list<std::pair<Message, bool>>& given) {
+  for (const auto& [setting, is_given] : given) {
+    if (is_given) throw Error(ErrorCode::usage, format_message("{} is not for {}", setting, source));
   }
 }
 
@@ -113,8 +114,8 @@ registry::DownloadResult download_in_place(const PullContext& context, const fs:
     left = std::move(gone);
     left_places = std::move(gone_places);
   }
-  throw Error(ErrorCode::storage, fmt::format("{} is removed again and again from '{}' while it is stored",
-                                              in_quotes(left.front().name), downloads.string()));
+  throw Error(ErrorCode::storage, format_message("{} is removed again and again from '{}' while it is stored",
+                                                 in_quotes(left.front().name), file_at(downloads)));
 }
 
 void require_space(const fs::path& folder, std::uint64_t bytes, const std::string& what) {
@@ -123,8 +124,8 @@ void require_space(const fs::path& folder, std::uint64_t bytes, const std::strin
   require_stored(error, "look at the file system of", folder);
   if (space.available >= bytes) return;
   throw Error(ErrorCode::storage,
-              fmt::format("{} needs {} of disk space, and the file system of '{}' has {} left", what,
-                          format_bytes(bytes), folder.string(), format_bytes(space.available)));
+              format_message("{} needs {} of disk space, and the file system of '{}' has {} left", what,
+                             format_bytes(bytes), file_at(folder), format_bytes(space.available)));
 }
 
 namespace {
@@ -146,11 +147,12 @@ struct PullCall {
 
 PulledModel pull_from(const oci::RemoteReference& reference, const PullCall& call) {
   const auto& [text, options, listener, stop] = call;
-  refuse_for("packages of registries",
-             {{"--file", !options.file.empty()},
-              {"--precision", !options.precision.empty()},
-              {"--reranker", !options.reranker.empty()},
-              {"--sha256 (REGISTRY/REPOSITORY@sha256:DIGEST names a package)", !options.sha256.empty()}});
+  refuse_for(
+      "packages of registries",
+      {{{setting_named("file")}, !options.file.empty()},
+       {{setting_named("precision")}, !options.precision.empty()},
+       {{setting_named("reranker")}, !options.reranker.empty()},
+       {{setting_named("sha256"), " (REGISTRY/REPOSITORY@sha256:DIGEST names a package)"}, !options.sha256.empty()}});
   RegistryPull request{.reference = reference,
                        .names = {},
                        .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
@@ -216,7 +218,7 @@ class DownloadingPull {
   explicit DownloadingPull(const PullCall& call)
       : call_(call), store_(store_of(call.options)), client_(client_options(call.options, call.listener, call.stop)) {
     refuse_for("models of hubs and addresses; packages of registries have signatures",
-               {{"--verify-key", !call.options.verify_key.empty()}});
+               {{{setting_named("verify_key")}, !call.options.verify_key.empty()}});
   }
 
   [[nodiscard]] Store& store() noexcept { return store_; }
@@ -242,7 +244,8 @@ PulledModel pull_from(const registry::HubReference& reference, const PullCall& c
   DownloadingPull pull(call);
   const registry::HubReference hub = as_stored(pull.store(), reference);
   if (!call.options.sha256.empty()) {
-    throw Error(ErrorCode::usage, "--sha256 is for addresses; the hub gives the digests of its files");
+    throw Error(ErrorCode::usage,
+                format_message("{} is for addresses; the hub gives the digests of its files", setting_named("sha256")));
   }
   const Reference name = name_for(call.options, registry::stored_name_of(hub));
   return pull_from_hub(hub, name, pull.context());
@@ -266,7 +269,7 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   if (!remote) return model;
   const std::string variable = registry::offline_variable(Machine::this_one());
   if (when == PullWhen::always && !variable.empty()) {
-    throw Error(ErrorCode::usage, fmt::format("--pull always: {} forbids downloads", variable));
+    throw Error(ErrorCode::usage, format_message("{} always: {} forbids downloads", setting_named("pull"), variable));
   }
   const std::string name = stored_name_of(*remote).text();
   // One that is not trusted is pulled again, which looks for a signature; what may not be pulled is refused as it
@@ -276,8 +279,9 @@ std::string pull_for_use(const std::string& model, PullWhen when, const PullOpti
   const bool may_be_cached = std::holds_alternative<registry::HubReference>(*remote) && when != PullWhen::never;
   if (when == PullWhen::never || (!variable.empty() && !may_be_cached)) {
     throw Error(ErrorCode::not_found,
-                fmt::format("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",
-                            in_quotes(model), variable.empty() ? "--pull never" : variable, model));
+                format_message("{} is not stored here, and {} forbids to download it; 'gpux pull {}' stores it",
+                               in_quotes(model),
+                               variable.empty() ? Message{setting_named("pull"), " never"} : Message{variable}, model));
   }
   (void)pull(model, options, listener, stop);
   return name;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/memory_size.h"
 #include "base/scratch_folder.h"
@@ -26,10 +27,12 @@ namespace fs = std::filesystem;
 std::string sha256_for(const AddressReference& reference, const PullOptions& options) {
   const std::string given = lower(options.sha256);
   if (!given.empty() && !is_sha256(given)) {
-    throw Error(ErrorCode::usage, fmt::format("--sha256 {} is not 64 hexadecimal digits", in_quotes(options.sha256)));
+    throw Error(ErrorCode::usage, format_message("{} {} is not 64 hexadecimal digits", setting_named("sha256"),
+                                                 in_quotes(options.sha256)));
   }
   if (!given.empty() && !reference.sha256.empty() && given != reference.sha256) {
-    throw Error(ErrorCode::usage, "--sha256 and the address give different digests: use one of them");
+    throw Error(ErrorCode::usage,
+                format_message("{} and the address give different digests: use one of them", setting_named("sha256")));
   }
   return given.empty() ? reference.sha256 : given;
 }
@@ -56,7 +59,8 @@ void refuse_external_data(const fs::path& file, const std::string& shown) {
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
   if (!context.options.file.empty() || !context.options.precision.empty() || !context.options.reranker.empty()) {
     throw Error(ErrorCode::usage,
-                "--file, --precision and --reranker are for the files of a repository; an address names one");
+                format_message("{}, {} and {} are for the files of a repository; an address names one",
+                               setting_named("file"), setting_named("precision"), setting_named("reranker")));
   }
   const std::string sha256 = sha256_for(reference, context.options), origin = origin_of(reference);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});

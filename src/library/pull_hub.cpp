@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
@@ -20,6 +21,7 @@
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "importer/gguf/import_gguf.h"
+#include "library/other_folder.h"
 #include "library/pull_source.h"
 #include "onnx/model_file.h"
 #include "registry/hub/file_choice.h"
@@ -201,10 +203,10 @@ class RepositoryFiles {
 
   void require_online(const std::string& name) const {
     if (context_.hub.offline_variable.empty()) return;
-    throw Error(ErrorCode::not_found, fmt::format("hf.co/{}: the cache '{}' does not have {}, and {} forbids to "
-                                                  "download it",
-                                                  info_.repository, context_.hub.cache.string(), in_quotes(name),
-                                                  context_.hub.offline_variable));
+    throw Error(ErrorCode::not_found, format_message("hf.co/{}: the cache '{}' does not have {}, and {} forbids to "
+                                                     "download it",
+                                                     info_.repository, file_at(context_.hub.cache), in_quotes(name),
+                                                     context_.hub.offline_variable));
   }
 
   const PullContext& context_;
@@ -259,21 +261,15 @@ HubModelInfo info_of(const registry::HubReference& reference, registry::Hub& hub
       registry::find_cached_model(context.hub.cache, reference.repository, reference.revision);
   if (!cached) {
     throw Error(ErrorCode::not_found,
-                fmt::format("cannot download {}: {} forbids it, and the cache '{}' does not have the model",
-                            in_quotes(reference.text()), variable, context.hub.cache.string()));
+                format_message("cannot download {}: {} forbids it, and the cache '{}' does not have the model",
+                               in_quotes(reference.text()), variable, file_at(context.hub.cache)));
   }
   return *std::move(cached);
 }
 
-// The folder is one of this process: the user knows the repository, which begins the message.
-Error as_of_hub(const Error& error, const fs::path& folder, const std::string& name) {
-  std::string message = error.message();
-  const std::string begin = folder.string() + ": ";
-  if (message.starts_with(begin)) message.erase(0, begin.size());
-  for (std::size_t at = 0; (at = message.find(folder.string(), at)) != std::string::npos; at += name.size()) {
-    message.replace(at, folder.string().size(), name);
-  }
-  return {error.code(), message};
+// The folder is one of this process: the user knows its files by the repository, which begins the message.
+Error as_of_hub(const Error& error, const fs::path& folder, const std::string& repository) {
+  return in_other_folder(error, folder, repository, "the repository");
 }
 
 bool are_on_one_file_system(const fs::path& a, const fs::path& b) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/standard_input.h"
 #include "embedding/text_source.h"
@@ -94,9 +95,9 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
   if (is_image(extension)) {
     if (image == nullptr || image->name != entry.name) {
       throw Error(ErrorCode::invalid_input,
-                  fmt::format("'{}' is an image, and input '{}' is given none: gpux.yml has to say under "
-                              "'preprocessing' what becomes of it",
-                              file.string(), entry.name));
+                  format_message("'{}' is an image, and input '{}' is given none: gpux.yml has to say under "
+                                 "'preprocessing' what becomes of it",
+                                 file_at(file), entry.name));
     }
     const MappedFile mapped(file);
     return image_value(mapped.text(), *image);
@@ -110,10 +111,12 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
     const MappedFile mapped(file);
     return runtime::read_json_input(mapped.text(), entry, image);
   }
-  if (takes_text(entry)) return text_value(embedding::one_text_of("@" + file.string(), "--input"), entry);
-  throw Error(ErrorCode::invalid_input,
-              fmt::format("'{}': of files for one input, .npy, .pb, .json and images (.png .jpg .jpeg .webp) are read",
-                          file.string()));
+  if (takes_text(entry))
+    return text_value(embedding::one_text_of("@" + file.string(), {setting_named("input")}), entry);
+  throw Error(
+      ErrorCode::invalid_input,
+      format_message("'{}': of files for one input, .npy, .pb, .json and images (.png .jpg .jpeg .webp) are read",
+                     file_at(file)));
 }
 
 /// What the other inputs of a call are, for a text or image that does not say its input's name.
@@ -198,7 +201,7 @@ NamedValue read_named(const std::string& text, const Around& around) {
   const std::string value = text.substr(entry->name.size() + 1);
   if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry, around.image)};
   if (takes_text(*entry) && (!is_json(value) || is_object(value))) {
-    embedding::check_text_argument(value, fmt::format("--input {}", entry->name));
+    embedding::check_text_argument(value, format_message("{} {}", setting_named("input"), entry->name));
     return {entry->name, text_value(value, *entry)};
   }
   return {entry->name, runtime::read_json_input(value, *entry, around.image)};
@@ -214,7 +217,7 @@ runtime::Items read_piped(const Around& around) {
 }
 
 // A text is for an input of texts; where the model has none it is JSON or a mistake.
-runtime::Items read_text(const std::string& text, std::string_view where, const Around& around) {
+runtime::Items read_text(const std::string& text, const Message& where, const Around& around) {
   const SignatureEntry* entry = text_input(around.signature, around.given);
   if (is_json(text)) return runtime::read_json_items(text, around.signature, around.image);
   embedding::check_text_argument(text, where);
@@ -237,14 +240,14 @@ runtime::Items read_one(const std::string& text, const Around& around) {
   if (is_standard_input(text)) return read_piped(around);
   if (text.starts_with("@")) return read_file_input(text.substr(1), around);
   if (is_named(text, around.signature)) return {{{read_named(text, around)}}, false};
-  return read_text(text, "--input", around);
+  return read_text(text, {setting_named("input")}, around);
 }
 
 // Behind MODEL a text is a text, whatever it has before an equals sign.
 runtime::Items read_word(const std::string& word, const Around& around) {
   if (is_standard_input(word)) return read_piped(around);
   if (word.starts_with("@")) return read_file_input(word.substr(1), around);
-  return read_text(word, "run", around);
+  return read_text(word, {"run"}, around);
 }
 
 }  // namespace
@@ -272,7 +275,8 @@ runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, 
   for (const std::string& word : flags.words) parts.push_back(read_word(word, around));
   const bool is_list = flags.words.size() > 1;
   if (is_list && !texts.empty()) {
-    throw Error(ErrorCode::usage, "several texts are a list, which cannot be joined with --input");
+    throw Error(ErrorCode::usage,
+                format_message("several texts are a list, which cannot be joined with {}", setting_named("input")));
   }
   for (const std::string& text : texts) parts.push_back(read_one(text, around));
   if (parts.size() == 1) return std::move(parts.front());

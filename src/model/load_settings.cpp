@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/own_program.h"
 #include "base/spelling.h"
@@ -29,8 +30,8 @@ void add_custom_operators(const Setting<std::filesystem::path>& library, LoadOpt
     options.custom_operator_libraries.push_back(std::filesystem::absolute(library.value));
     return;
   }
-  throw Error(ErrorCode::not_found, fmt::format("{}: there is no library of custom operators '{}'",
-                                                place_of(library.source), library.value.string()));
+  throw Error(ErrorCode::not_found, format_message("{}: there is no library of custom operators '{}'",
+                                                   place_of(library.source), file_at(library.value)));
 }
 
 // The first to give an option counts.
@@ -97,10 +98,11 @@ void add_shapes(const MaybeSetting<std::string>& shapes, LoadOptions& options) {
   if (!shapes) return;
   (void)provider::parse_shape_profile(shapes->value);
   if (!compiles_ahead(options.provider)) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--shapes: {} compiles nothing ahead of time; accepted: --provider tensorrt, tensorrt-rtx, "
-                            "migraphx, openvino, coreml",
-                            first_provider(options.provider)));
+    throw Error(
+        ErrorCode::usage,
+        format_message(
+            "{}: {} compiles nothing ahead of time; accepted: {} tensorrt, tensorrt-rtx, migraphx, openvino, coreml",
+            setting_named("shapes"), first_provider(options.provider), setting_named("provider")));
   }
   const std::string provider = first_provider(options.provider);
   if (provider::takes_shapes(*provider::find_row(provider), false)) {
@@ -114,7 +116,7 @@ void check_provider(const LoadOptions& options, const Source& source) {
     (void)provider::parse_request(options.provider, plugin_names(options.provider_libraries));
   } catch (const Error& error) {
     if (source.place.empty()) throw error.within(options.provider_from);
-    throw Error(ErrorCode::invalid_config, source.place + ": " + error.message());
+    throw error.within(source.place).as(ErrorCode::invalid_config);
   }
 }
 
@@ -154,7 +156,8 @@ void set_isolation(const LocatedModel& model, LoadSettings& settings) {
   settings.options.preflight = !request.preflight || request.preflight->value;
   if (request.preflight_timeout) {
     if (!settings.options.preflight) {
-      throw Error(ErrorCode::usage, "--preflight-timeout is about the preflight, and --preflight is off");
+      throw Error(ErrorCode::usage, format_message("{} is about the preflight, and {} is off",
+                                                   setting_named("preflight_timeout"), setting_named("preflight")));
     }
     settings.options.preflight_timeout = request.preflight_timeout->value;
   }
@@ -224,8 +227,8 @@ LoadOptions options_of(const LoadRequest& request) {
   if (request.min_cosine) {
     options.min_cosine = request.min_cosine->value;
     if (options.precision != "any") {
-      throw Error(ErrorCode::usage, fmt::format("{} limits the precisions of --precision any: give that, too",
-                                                request.min_cosine->source.name));
+      throw Error(ErrorCode::usage, format_message("{} limits the precisions of {} any: give that, too",
+                                                   request.min_cosine->source.name, setting_named("precision")));
     }
   }
   return options;
@@ -242,10 +245,12 @@ void require_portable_options(const ProjectFile& project) {
   for (const DeclaredProvider& declared : project.runtime.providers) {
     for (const auto& [name, value] : declared.options) {
       if (!provider::names_a_place(declared.name, name, value)) continue;
-      throw Error(ErrorCode::invalid_config,
-                  fmt::format("{}: a package cannot name a place of this machine, as {}'s option '{}' does; use "
-                              "--cache-dir, or --provider-option {}.{}=…",
-                              project.where(declared.position), declared.name, name, declared.name, name));
+      throw Error(
+          ErrorCode::invalid_config,
+          format_message(
+              "{}: a package cannot name a place of this machine, as {}'s option '{}' does; use {}, or {} {}.{}=…",
+              project.where(declared.position), declared.name, name, setting_named("cache_dir"),
+              setting_named("provider_option"), declared.name, name));
     }
   }
 }
@@ -253,10 +258,11 @@ void require_portable_options(const ProjectFile& project) {
 bool compiles_ahead(const std::string& request) {
   const std::string provider = first_provider(request);
   if (provider.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--shapes: '{}' names no provider that compiles; accepted: --provider tensorrt, "
-                            "tensorrt-rtx, migraphx, openvino, coreml",
-                            request));
+    throw Error(
+        ErrorCode::usage,
+        format_message(
+            "{}: '{}' names no provider that compiles; accepted: {} tensorrt, tensorrt-rtx, migraphx, openvino, coreml",
+            setting_named("shapes"), request, setting_named("provider")));
   }
   return provider::can_keep_engines(*provider::find_row(provider));
 }

@@ -276,7 +276,7 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
     // Names may hold slashes, but who writes one mostly means a path.
     if (error.code() != ErrorCode::not_found || argument.find('/') == std::string_view::npos) throw;
     if (!looks_like_a_repository(argument)) throw error.within(problem);
-    throw Error(error.code(), fmt::format("{}: {}{}", problem, error.what(), hub_hint(argument)));
+    throw error.within(problem).followed_by({hub_hint(argument)});
   }
 }
 

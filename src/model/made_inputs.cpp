@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "embedding/recorded_texts.h"
 #include "image/prepare.h"
@@ -122,9 +123,9 @@ std::optional<Error> naming_assumed_sizes(const Error& error, const MadeInputs& 
   const bool may_be_the_reason = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::invalid_model;
   if (inputs.assumed.empty() || !may_be_the_reason) return std::nullopt;
   return Error(error.code(),
-               fmt::format("{}; in made-up inputs, dimensions whose size the model leaves open are 1: --dim "
-                           "NAME=SIZE of bench and verify sets sizes ({}), --input gives other inputs",
-                           error.message(), join(inputs.assumed)));
+               format_message("{}; in made-up inputs, dimensions whose size the model leaves open are 1: {} NAME=SIZE "
+                              "of bench and verify sets sizes ({}), {} gives other inputs",
+                              error.message(), setting_named("dim"), join(inputs.assumed), setting_named("input")));
 }
 
 }  // namespace gpux

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
@@ -62,10 +63,11 @@ Chosen find_model(const std::string& model) {
     return in_folder(model);
   }
   if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
-    throw Error(ErrorCode::usage,
-                fmt::format("--model '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a "
-                            "name in the store",
-                            model));
+    throw Error(
+        ErrorCode::usage,
+        format_message(
+            "{} '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a name in the store",
+            setting_named("model"), model));
   }
   return with_texts(locate(model, open_store()), model);
 }
@@ -77,7 +79,8 @@ Chosen named_model(const EncoderFlags& flags) {
     // Who gives a text alone has not said which model.
     const bool is_no_model = error.code() == ErrorCode::not_found || error.code() == ErrorCode::usage;
     if (!flags.model_is_word || !is_no_model) throw;
-    throw Error(error.code(), error.message() + "; the first word is the model, unless -m or --level names it");
+    throw error.followed_by(
+        format_message("; the first word is the model, unless -m or {} names it", setting_named("level")));
   }
 }
 
@@ -102,15 +105,17 @@ Chosen level_model(const embedding::Level& level, const fs::path& folder) {
 void apply_prompt(const EncoderFlags& flags, const importer::SentenceModel& model, embedding::EmbedOptions& options) {
   if (flags.prompt.empty()) {
     const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
-    if (!problem.empty()) throw Error(ErrorCode::invalid_input, "--prompt-text is " + problem);
+    if (!problem.empty())
+      throw Error(ErrorCode::invalid_input, format_message("{} is {}", setting_named("prompt_text"), problem));
     options.prompt = flags.prompt_text;
     return;
   }
   if (embedding::choose_prompt(model, flags.prompt, options)) return;
   const std::vector<std::string> names = embedding::prompt_names(model);
   throw Error(ErrorCode::usage,
-              fmt::format("--prompt '{}': {}; --prompt-text takes any text", flags.prompt,
-                          names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names)));
+              format_message("{} '{}': {}; {} takes any text", setting_named("prompt"), flags.prompt,
+                             names.empty() ? "the model's folder names no prompts" : "accepted: " + join(names),
+                             setting_named("prompt_text")));
 }
 
 // OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
@@ -249,10 +254,10 @@ OpenEncoder open_encoder(const EncoderFlags& given, const Teller& tell) {
   if (!flags.model.empty()) return open_chosen(named_model(flags), flags, tell);
   const LevelChoice choice = choose_level(flags.level);
   if (choice.level == nullptr) {
-    throw Error(
-        ErrorCode::usage,
-        "give the model, as the first word or with -m: a folder with tokenizer.json and model.onnx, or a name in "
-        "the store; or --level low, medium or high");
+    throw Error(ErrorCode::usage,
+                format_message("give the model, as the first word or with -m: a folder with tokenizer.json and "
+                               "model.onnx, or a name in the store; or {} low, medium or high",
+                               setting_named("level")));
   }
   try {
     return open_level(*choice.level, flags, tell);

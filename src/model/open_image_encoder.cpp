@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "gpux/error.h"
@@ -36,16 +37,16 @@ bool is_compared_by_cosine(std::string_view model_type) {
 }
 
 void refuse_text_flags(const EncoderFlags& flags) {
-  const auto refuse = [](std::string_view flag) {
-    throw Error(ErrorCode::usage, fmt::format("{} applies to texts, and these are images", flag));
+  const auto refuse = [](const Message& what) {
+    throw Error(ErrorCode::usage, format_message("{} applies to texts, and these are images", what));
   };
-  if (!flags.prompt.empty()) refuse("--prompt");
-  if (flags.prompt_text) refuse("--prompt-text");
-  if (flags.max_tokens != 0) refuse("--max-tokens");
-  if (!flags.level.empty()) refuse("--level");
+  if (!flags.prompt.empty()) refuse({setting_named("prompt")});
+  if (flags.prompt_text) refuse({setting_named("prompt_text")});
+  if (flags.max_tokens != 0) refuse({setting_named("max_tokens")});
+  if (!flags.level.empty()) refuse({setting_named("level")});
   if (flags.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense)
-    refuse("a representation other than dense vectors");
-  if (flags.batching == embedding::Batching::throughput) refuse("--batching throughput");
+    refuse({"a representation other than dense vectors"});
+  if (flags.batching == embedding::Batching::throughput) refuse({setting_named("batching"), " throughput"});
 }
 
 }  // namespace

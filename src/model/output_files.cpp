@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "onnx/tensor_file.h"
@@ -25,20 +26,20 @@ std::string extension_of(const std::filesystem::path& file) {
 void check_single(const std::filesystem::path& file, std::size_t outputs) {
   if (outputs == 1) return;
   throw Error(ErrorCode::invalid_input,
-              fmt::format("'{}' holds one output, and there are {}: use .npz or .json", file.string(), outputs));
+              format_message("'{}' holds one output, and there are {}: use .npz or .json", file_at(file), outputs));
 }
 
 [[noreturn]] void refuse_list(const std::filesystem::path& file) {
   throw Error(ErrorCode::invalid_input,
-              fmt::format("'{}' holds one result, and there is a list: use .json", file.string()));
+              format_message("'{}' holds one result, and there is a list: use .json", file_at(file)));
 }
 
 [[noreturn]] void refuse_kind(const std::filesystem::path& file, const std::string& output) {
   const bool tensors_only = extension_of(file) != ".pb";
   throw Error(ErrorCode::invalid_input,
-              fmt::format("'{}' holds {}, and output '{}' is none: use .json{}", file.string(),
-                          tensors_only ? "tensors only" : "a tensor, sequence or optional", output,
-                          tensors_only ? " or .pb" : ""));
+              format_message("'{}' holds {}, and output '{}' is none: use .json{}", file_at(file),
+                             tensors_only ? "tensors only" : "a tensor, sequence or optional", output,
+                             tensors_only ? " or .pb" : ""));
 }
 
 const NamedValue& only_output(const std::filesystem::path& file, const NamedValues& result) {
@@ -65,7 +66,8 @@ void check_output_name(const std::filesystem::path& file) {
   for (const char* known : {".json", ".npz", ".npy", ".pb"}) {
     if (extension == known) return;
   }
-  throw Error(ErrorCode::usage, fmt::format("--output '{}': accepted: .json, .npz, .npy, .pb", file.string()));
+  throw Error(ErrorCode::usage,
+              format_message("{} '{}': accepted: .json, .npz, .npy, .pb", setting_named("output"), file_at(file)));
 }
 
 void check_output_fits(const std::filesystem::path& file, const std::vector<SignatureEntry>& outputs, bool is_list) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "onnx/external_data.h"
 #include "onnx/limits.h"
@@ -68,7 +69,7 @@ std::vector<std::string> context_files(const std::filesystem::path& path) {
       if (model.field() == schema::model::graph) files.add_graph(model.message(), 0);
     }
   } catch (const MalformedMessage& reason) {
-    throw Error(ErrorCode::invalid_model, fmt::format("{} is damaged: {}", quote(path.string()), reason.what()));
+    throw Error(ErrorCode::invalid_model, format_message("'{}' is damaged: {}", file_at(path), reason.what()));
   }
   return files.take();
 }

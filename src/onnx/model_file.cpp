@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 #include "onnx/external_data.h"
@@ -305,14 +306,16 @@ class Inspector {
 };
 
 Error refusal(std::string_view content, const std::filesystem::path& path, const MalformedMessage& reason) {
-  const std::string name = quote(path.string());
-  if (content.empty()) return {ErrorCode::invalid_model, name + " is empty, not an ONNX model"};
+  if (content.empty()) {
+    return {ErrorCode::invalid_model, format_message("'{}' is empty, not an ONNX model", file_at(path))};
+  }
   if (const std::string_view kind = looks_like(content); !kind.empty()) {
-    return {ErrorCode::invalid_model, fmt::format("{} is not an ONNX model: it looks like {}", name, kind)};
+    return {ErrorCode::invalid_model,
+            format_message("'{}' is not an ONNX model: it looks like {}", file_at(path), kind)};
   }
   return {ErrorCode::invalid_model,
-          fmt::format("{} is not an ONNX model, or it is cut off or damaged: {} (at byte {} of {})", name,
-                      reason.what(), reason.where() - content.data(), content.size())};
+          format_message("'{}' is not an ONNX model, or it is cut off or damaged: {} (at byte {} of {})", file_at(path),
+                         reason.what(), reason.where() - content.data(), content.size())};
 }
 
 }  // namespace
@@ -327,7 +330,7 @@ ModelInfo inspect(std::string_view content, const std::filesystem::path& path) {
   } catch (const MalformedMessage& reason) {
     throw refusal(content, path, reason);
   } catch (const Error& error) {
-    throw error.within(quote(path.string()));
+    throw error.within({"'", file_at(path), "'"});
   }
 }
 
@@ -338,7 +341,7 @@ ModelInfo inspect(const std::filesystem::path& path) {
   } catch (const Error& error) {
     // A folder or device in the place of a model is no fault of the data that the model is given.
     if (error.code() != ErrorCode::invalid_input) throw;
-    throw Error(ErrorCode::invalid_model, error.message());
+    throw error.as(ErrorCode::invalid_model);
   }
   return inspect(file.text(), path);
 }

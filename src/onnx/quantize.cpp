@@ -13,6 +13,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "onnx/message.h"
 #include "onnx/model_file.h"
@@ -121,8 +122,8 @@ class Quantizer {
   void require_opset(const fs::path& path) const {
     for (const auto& [domain, version] : info_.opsets) {
       if (!domain.empty() || version >= first_opset) continue;
-      throw Error(ErrorCode::invalid_model, fmt::format("{} is written for opset {}; int8 needs {} or later",
-                                                        quote(path.string()), version, first_opset));
+      throw Error(ErrorCode::invalid_model, format_message("'{}' is written for opset {}; int8 needs {} or later",
+                                                           file_at(path), version, first_opset));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/format_message.h"
 #include "onnx/schema.h"
 #include "onnx/text.h"
 
@@ -39,8 +40,8 @@ void append_graph_key(std::string& head, std::uint64_t graph_bytes) {
 void require_external_files(const ModelInfo& info, const std::filesystem::path& path) {
   for (const ExternalFile& file : info.external_files) {
     if (file.present) continue;
-    throw Error(ErrorCode::invalid_model, fmt::format("{} keeps weights in {}, which is not there or too short",
-                                                      quote(path.string()), quote(file.location)));
+    throw Error(ErrorCode::invalid_model, format_message("'{}' keeps weights in {}, which is not there or too short",
+                                                         file_at(path), quote(file.location)));
   }
 }
 
@@ -61,8 +62,8 @@ void append_initializer(std::string& graph, std::string_view tensor, const Tenso
 }
 
 Error damaged_model(const std::filesystem::path& path, const MalformedMessage& reason, std::string_view content) {
-  return {ErrorCode::invalid_model, fmt::format("{} is damaged: {} (at byte {} of {})", quote(path.string()),
-                                                reason.what(), reason.where() - content.data(), content.size())};
+  return {ErrorCode::invalid_model, format_message("'{}' is damaged: {} (at byte {} of {})", file_at(path),
+                                                   reason.what(), reason.where() - content.data(), content.size())};
 }
 
 }  // namespace gpux::onnx

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/dynamic_library.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "ort/api.h"
 #include "ort/core.h"
@@ -153,8 +154,8 @@ void register_custom_operators(const std::filesystem::path& library, Ort::Sessio
   try {
     options.RegisterCustomOpsLibrary(std::filesystem::absolute(library).c_str());
   } catch (const Ort::Exception& exception) {
-    throw Error(ErrorCode::usage, fmt::format("the library of custom operators '{}' cannot be used: {}",
-                                              library.string(), translate(exception).message()));
+    throw Error(ErrorCode::usage, format_message("the library of custom operators '{}' cannot be used: {}",
+                                                 file_at(library), translate(exception).message()));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/spelling.h"
 #include "ort/api.h"
+#include "ort/lost_device.h"
 #include "ort/message.h"
 #include "ort/newer_api.h"
 
@@ -192,7 +193,10 @@ ErrorCode code_of(OrtErrorCode code, std::string_view text) {
 
 Error translate(const Ort::Exception& exception) {
   const std::string text = exception.what();
-  return {code_of(exception.GetOrtErrorCode(), text), readable_message(text)};
+  const ErrorCode code = code_of(exception.GetOrtErrorCode(), text);
+  const std::string message = readable_message(text);
+  if (says_lost_device(code, message)) return {code, {.kind = Subject::Kind::device, .name = {}}, message};
+  return {code, message};
 }
 
 }  // namespace gpux::ort

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "importer/class_labels.h"
 #include "importer/filled_tokens.h"
@@ -107,9 +108,9 @@ fs::path declared_tokenizer(const ProjectFile& project, const fs::path& named) {
   }
   if (fs::is_regular_file(named, unreadable)) return named;
   throw Error(ErrorCode::not_found,
-              fmt::format("{}: preprocessing.tokenizer is '{}', and there is no such file, nor a folder with a "
-                          "tokenizer.json",
-                          project.where("preprocessing.tokenizer"), named.string()));
+              format_message("{}: preprocessing.tokenizer is '{}', and there is no such file, nor a folder with a "
+                             "tokenizer.json",
+                             project.where("preprocessing.tokenizer"), file_at(named)));
 }
 
 void apply(const ProjectFile& project, TextSettings& settings) {
@@ -200,9 +201,9 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     if (!found) {
       if (project == nullptr || !project->text.task) return std::nullopt;
       throw Error(ErrorCode::not_found,
-                  fmt::format("{}: task is given, but there is no tokenizer.json beside '{}': name it with "
-                              "preprocessing.tokenizer",
-                              project->where("task"), onnx_file.string()));
+                  format_message("{}: task is given, but there is no tokenizer.json beside '{}': name it with "
+                                 "preprocessing.tokenizer",
+                                 project->where("task"), file_at(onnx_file)));
     }
     folder = *found;
     settings.tokenizer_file = folder / "tokenizer.json";
@@ -223,8 +224,8 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   if (project != nullptr) apply(*project, settings);
   if (settings.fills_up && settings.max_tokens > importer::max_filled_tokens) {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' fills each text up to {} tokens; accepted: up to {}", onnx_file.string(),
-                            settings.max_tokens, importer::max_filled_tokens));
+                format_message("'{}' fills each text up to {} tokens; accepted: up to {}", file_at(onnx_file),
+                               settings.max_tokens, importer::max_filled_tokens));
   }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
@@ -110,15 +111,15 @@ std::string pem_of_public_key(std::string_view key) {
 RequiredSignature required_signature(const TrustPolicy& policy, std::string_view reference,
                                      const std::vector<std::string>& given, const std::string& former) {
   const TrustRule* rule = policy.rule_for(reference);
-  if (rule == nullptr && !given.empty()) return {given, "--verify-key"};
-  if (rule == nullptr && !former.empty()) return {{former}, "the stored package has one, and 'gpux rm' forgets it"};
+  if (rule == nullptr && !given.empty()) return {given, {setting_named("verify_key")}};
+  if (rule == nullptr && !former.empty()) return {{former}, {"the stored package has one, and 'gpux rm' forgets it"}};
   if (rule == nullptr) return {};
-  if (given.empty()) return {rule->keys, rule->from};
+  if (given.empty()) return {rule->keys, {rule->from}};
   std::vector<std::string> both;
   std::ranges::copy_if(given, std::back_inserter(both), [&](const std::string& key) { return has(rule->keys, key); });
-  if (!both.empty()) return {both, "--verify-key"};
-  throw Error(ErrorCode::usage, fmt::format("--verify-key is none of the keys that {} accepts for {}", rule->from,
-                                            in_quotes(rule->prefix)));
+  if (!both.empty()) return {both, {setting_named("verify_key")}};
+  throw Error(ErrorCode::usage, format_message("{} is none of the keys that {} accepts for {}",
+                                               setting_named("verify_key"), rule->from, in_quotes(rule->prefix)));
 }
 
 namespace {

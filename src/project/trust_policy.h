@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpux/error.h"
 #include "store/store.h"
 
 namespace gpux {
@@ -39,7 +40,7 @@ std::string pem_of_public_key(std::string_view key);
 /// Whose signature a pull asks for.
 struct RequiredSignature {
   std::vector<std::string> keys;  ///< one of them; empty: none is asked for
-  std::string from;               ///< "--verify-key", "trust.yml:2:3", "the stored package has one"
+  Message from;                   ///< who asks: the setting verify_key, "trust.yml:2:3", "the stored package has one"
 };
 
 /// `given`: the keys of --verify-key; empty: it is not given. `former`: the key that verified the package which has the

@@ -165,4 +165,10 @@ void apply_placement(const std::vector<ort::AssignedNode>& nodes, const ort::Ses
   for (const ProviderAttempt* attempt : active) verdict.active.push_back(attempt->id);
 }
 
+bool can_lose_device(const Verdict& verdict) {
+  return std::ranges::any_of(verdict.tried, [](const ProviderAttempt& attempt) {
+    return attempt.outcome == ProviderAttempt::Outcome::active && attempt.id != "cpu";
+  });
+}
+
 }  // namespace gpux::provider

@@ -24,6 +24,9 @@ struct PlacementEvidence {
 /// layout to NHWC before it places them. `tried` of the verdict as for apply_placement(). Pure.
 bool may_leave_out_nodes(const std::vector<ort::AssignedNode>& nodes, const Verdict& verdict);
 
+/// Whether there is a device to lose: a provider other than the CPU's is in the session. Pure.
+bool can_lose_device(const Verdict& verdict);
+
 /// Writes into the verdict what the session reports: nodes of each provider, who is active, who got nothing.
 /// A provider that got nothing has failed where `log` holds an error that names it; what it said of itself is its
 /// reason. `tried` of the verdict holds the attempts, those in the session with outcome active.

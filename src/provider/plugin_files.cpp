@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "ort/core_search.h"
@@ -128,7 +129,7 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
     std::error_code error;
     if (!fs::is_regular_file(library.path, error)) {
       throw Error(ErrorCode::not_found,
-                  fmt::format("provider library {}: '{}' does not exist", library.name, library.path.string()));
+                  format_message("provider library {}: '{}' does not exist", library.name, file_at(library.path)));
     }
     add(library.name, library.path, given_origin);
   }

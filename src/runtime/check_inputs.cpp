@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
@@ -125,8 +126,8 @@ void check_compiled_shapes(const provider::ActiveProfile& profile, const NamedVa
   const auto check = [&](const std::string& name, const Shape& shape) {
     const std::string complaint = provider::outside_of_profile(profile.ranges, name, shape);
     if (complaint.empty()) return;
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("{0}; --provider-option {1}.shapes=… compiles it for others", complaint, profile.provider));
+    throw Error(ErrorCode::invalid_input, format_message("{}; {} {}.shapes=… compiles it for others", complaint,
+                                                         setting_named("provider_option"), profile.provider));
   };
   for (const auto& [name, value] : inputs) {
     if (const Tensor* tensor = value.tensor()) check(name, tensor->shape());

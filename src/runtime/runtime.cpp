@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
@@ -199,7 +200,7 @@ void Runtime::finish_profile() {
   std::filesystem::rename(written, state_->profile, error);
   if (error) {
     throw Error(ErrorCode::storage,
-                fmt::format("cannot write the profile '{}': {}", state_->profile.string(), error.message()));
+                format_message("cannot write the profile '{}': {}", file_at(state_->profile), error.message()));
   }
 }
 

@@ -14,8 +14,9 @@
 
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "ort/lost_device.h"
 #include "ort/session.h"
-#include "provider/lost_device.h"
+#include "provider/placement.h"
 #include "provider/shape_profile.h"
 #include "runtime/check_inputs.h"
 #include "runtime/isolation/remote_session.h"
@@ -78,7 +79,7 @@ struct Runtime::State {
       if (has_lost_device.load(std::memory_order_relaxed)) note_device({});
       return results;
     } catch (const Error& error) {
-      if (provider::is_lost_device(error) && provider::can_lose_device(loaded.verdict)) note_device(error.message());
+      if (ort::is_lost_device(error) && provider::can_lose_device(loaded.verdict)) note_device(error.message());
       throw;
     }
   }

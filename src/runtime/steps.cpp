@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/machine.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
@@ -82,7 +83,7 @@ ort::Session open(const std::filesystem::path& file, const LoadOptions& options)
   try {
     return session_of_file(file, settings);
   } catch (const Error& error) {
-    throw error.within(file.string());
+    throw error.within({file_at(file)});
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
@@ -111,8 +112,8 @@ Value make(const SignatureEntry& entry, const ValueType& type, const Sizes& size
     case ValueKind::opaque:
       break;
   }
-  throw Error(ErrorCode::invalid_input,
-              fmt::format("input '{}' is {}: give it with --input, it cannot be made up", entry.name, to_string(type)));
+  throw Error(ErrorCode::invalid_input, format_message("input '{}' is {}: give it with {}, it cannot be made up",
+                                                       entry.name, to_string(type), setting_named("input")));
 }
 
 // The dimensions that make() gives sizes; null where there are none.

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "base/utf8_prefix.h"
@@ -66,17 +67,19 @@ BrowserAccess::BrowserAccess(BrowserAccessOptions options) : options_(std::move(
   for (std::string& origin : options_.cors_origins) {
     origin = lower(origin);
     if (origin != "*" && origin != "null" && !read_origin(origin)) {
-      throw Error(ErrorCode::usage, fmt::format("--cors-origin '{}' is no origin; accepted: SCHEME://HOST[:PORT], such "
-                                                "as https://app.example.org, null, or * for all",
-                                                one_line(origin)));
+      throw Error(ErrorCode::usage, format_message("{} '{}' is no origin; accepted: SCHEME://HOST[:PORT], such as "
+                                                   "https://app.example.org, null, or * for all",
+                                                   setting_named("cors_origin"), one_line(origin)));
     }
   }
   for (std::string& host : options_.allowed_hosts) {
     host = lower(host);
     if (host != "*" && !is_name(host)) {
-      throw Error(ErrorCode::usage, fmt::format("--allowed-host '{}' is no name of a host; accepted: a name without a "
-                                                "port, such as models.example.org, or * for all",
-                                                one_line(host)));
+      throw Error(
+          ErrorCode::usage,
+          format_message(
+              "{} '{}' is no name of a host; accepted: a name without a port, such as models.example.org, or * for all",
+              setting_named("allowed_host"), one_line(host)));
     }
   }
   options_.listen_host = lower(options_.listen_host);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "server/http/server.h"
 
@@ -14,11 +15,9 @@ std::uint64_t request_memory_bytes(std::uint64_t max_body_bytes, std::uint64_t u
   constexpr std::uint64_t bodies = 4;
   const std::uint64_t largest = std::max(http::Limits{}.max_body_bytes, usable_bytes / bodies);
   if (max_body_bytes > largest) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("--max-body is {}; a request may need four times its body, and this process may use {} bytes "
-                    "of memory: accepted here: up to {}",
-                    max_body_bytes, usable_bytes, largest));
+    throw Error(ErrorCode::usage, format_message("{} is {}; a request may need four times its body, and this process "
+                                                 "may use {} bytes of memory: accepted here: up to {}",
+                                                 setting_named("max_body"), max_body_bytes, usable_bytes, largest));
   }
   return std::max(std::min(http::default_memory_bytes, usable_bytes / 2), bodies * max_body_bytes);
 }

@@ -12,6 +12,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/sha256.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -87,11 +88,11 @@ std::string BlobFolder::read_text(const std::string& digest) const {
   try {
     text = read_file(path, limit_text_bytes);
   } catch (const Error& error) {
-    throw Error(ErrorCode::storage, error.message());
+    throw error.as(ErrorCode::storage);
   }
   if (sha256_of(text) != digest) {
     throw Error(ErrorCode::storage,
-                fmt::format("'{}' is damaged: its content is not what its name says", path.string()));
+                format_message("'{}' is damaged: its content is not what its name says", file_at(path)));
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include "base/bounded_json.h"
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/json_problem.h"
 #include "base/storage_error.h"
 #include "base/unique_fd.h"
@@ -67,7 +68,7 @@ std::string read_index(const std::filesystem::path& file) {
     return read_file(file, limit_bytes);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::not_found) return {};
-    throw Error(ErrorCode::storage, error.message());
+    throw error.as(ErrorCode::storage);
   }
 }
 
@@ -77,7 +78,7 @@ LayoutIndex LayoutIndex::read(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "index.json";
   std::error_code error;
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_directory(folder, error)) {
-    throw Error(ErrorCode::storage, fmt::format("'{}' is not a folder; set GPUX_HOME to one", folder.string()));
+    throw Error(ErrorCode::storage, format_message("'{}' is not a folder; set GPUX_HOME to one", file_at(folder)));
   }
   LayoutIndex index;
   index.json_ = {

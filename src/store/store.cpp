@@ -12,6 +12,7 @@
 #include "base/durability.h"
 #include "base/file_error.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/log.h"
 #include "base/scratch_folder.h"
@@ -53,7 +54,7 @@ void storing(const Write& write) {
   try {
     write();
   } catch (const Error& error) {
-    throw Error(ErrorCode::storage, error.message());
+    throw error.as(ErrorCode::storage);
   }
 }
 
@@ -244,7 +245,7 @@ StoredModel Store::remove(const Reference& name) {
   try {
     model = take_name(name);
   } catch (const FileError& error) {
-    if (!is_full_disk(error)) throw Error(ErrorCode::storage, error.message());
+    if (!is_full_disk(error)) throw error.as(ErrorCode::storage);
     return remove_files_first(name);
   }
   // The name is gone whatever happens to the files; where somebody is storing a model, prune() has them later.
@@ -273,7 +274,7 @@ StoredModel Store::remove_files_first(const Reference& name) {
   try {
     index.write(root_);
   } catch (const FileError& error) {
-    if (!is_full_disk(error)) throw Error(ErrorCode::storage, error.message());
+    if (!is_full_disk(error)) throw error.as(ErrorCode::storage);
     index.overwrite(root_);
   }
   return model;

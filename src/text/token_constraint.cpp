@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gpux_text.h>
 
+#include "base/format_message.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 #include "text/kept_vocabularies.h"
@@ -32,6 +33,10 @@ std::string_view name_of(OutputConstraint::Kind kind) noexcept {
       return "grammar";
   }
   return {};
+}
+
+Subject subject_of(OutputConstraint::Kind kind) {
+  return {.kind = Subject::Kind::constraint, .name = std::string(name_of(kind))};
 }
 
 std::pair<std::uint32_t, std::string_view> compiled_as(const OutputConstraint& constraint) {
@@ -104,7 +109,7 @@ struct TokenConstraint::State {
 
   void check(char* text, ErrorCode code) const {
     const Message message(text);
-    if (message) throw Error(code, fmt::format("{}: {}", name_of(kind), message.get()));
+    if (message) throw Error(code, format_message("{}: {}", subject_of(kind), message.get()));
   }
 };
 
@@ -117,7 +122,7 @@ TokenConstraint::TokenConstraint(const TokenVocabulary& vocabulary, const Output
   try {
     require_utf8(text);
   } catch (const Error& error) {
-    throw error.within(name_of(constraint.kind));
+    throw error.within({subject_of(constraint.kind)});
   }
   state_->check(
       gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, &state_->constraint),

@@ -7,6 +7,7 @@
 #include <gpux_text.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
@@ -116,7 +117,7 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& tokenizer_json, std:
     return from_json(read_file(tokenizer_json), changes);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model) throw;
-    throw error.within(tokenizer_json.string());
+    throw error.within({file_at(tokenizer_json)});
   }
 }
 

@@ -99,10 +99,10 @@ TEST_F(Generate, RefusesSettingsInOneLine) {
            {{"-n", "x"}, 2, "--max-tokens: Value x not in range 1 to 2147483648"},
            {{"-n", "100000"},
             2,
-            "max_tokens is 100000; accepted: up to 637, because the prompt has 3 of the context's"},
+            "--max-tokens is 100000; accepted: up to 637, because the prompt has 3 of the context's"},
            {{"--stop", ""}, 2, "stop has a text of 0 bytes; accepted: 1 to 1024"},
            {{"--stop-token", "99999"}, 2, "stop_tokens has token 99999; accepted: 0 to 203"},
-           {{"--min-tokens", "9", "-n", "3"}, 2, "min_tokens is 9; accepted: up to max_tokens, 3"},
+           {{"--min-tokens", "9", "-n", "3"}, 2, "--min-tokens is 9; accepted: up to --max-tokens, 3"},
        }) {
     std::vector<std::string> arguments{"generate", "tiny", "w1 w2"};
     arguments.insert(arguments.end(), row.flags.begin(), row.flags.end());
@@ -180,8 +180,8 @@ TEST_F(GenerateAForm, RefusesWhatIsNone) {
            {{"--grammar", "no.such.file"}, 7, "no.such.file"},
            {{"--regex", "(a"}, 6, "regular expression: the regular expression is wrong at character 1"},
            {{"--regex", "a", "--json-object"}, 2, "--json-object"},
-           {{"--regex", "a", "--ignore-eos"}, 2, "ignores_end is set, and a constraint"},
-           {{"--regex", "a+", "--min-tokens", "5"}, 2, "min_tokens is 5, and a constraint decides where the text ends"},
+           {{"--regex", "a", "--ignore-eos"}, 2, "--ignore-eos is set, and a constraint"},
+           {{"--regex", "a+", "--min-tokens", "5"}, 2, "--min-tokens is 5, and a constraint decides where the text ends"},
            {{"--regex", "é"}, 6, "no token of the vocabulary continues the text"},
        }) {
     std::vector<std::string> arguments{"generate", "characters", "ab"};
@@ -221,7 +221,7 @@ TEST_F(Generate, RefusesByName) {
            {{"generate", add, "a"}, 4, "'add' generates no text"},
            {{"generate", "tiny", "a", "--temperature", "-1"}, 2, "temperature is -1; accepted: 0 to 100"},
            {{"generate", "tiny", "a", "--max-tokens", "0"}, 2, "--max-tokens"},
-           {{"generate", "tiny", "a", "--max-tokens", "640"}, 2, "max_tokens is 640; accepted: up to"},
+           {{"generate", "tiny", "a", "--max-tokens", "640"}, 2, "--max-tokens is 640; accepted: up to"},
            {{"generate", "tiny", "a", "--json-object"},
             6,
             "not available with this model's tokenizer: its decoder is WordPiece"},

@@ -184,7 +184,7 @@ TEST(QuantizationGate, ComparesAndRefuses) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_model);
     EXPECT_THAT(error.message(), HasSubstr("int4 is refused: the perplexity of a text is 14.00, and 10.00 with the "
                                            "weights of the file: 1.400 times; accepted: up to 1.3 times "
-                                           "(--max-perplexity-ratio)"));
+                                           "(max_perplexity_ratio)"));
   }
   // Without numbers.
   agreement =

@@ -71,7 +71,7 @@ TEST_F(RerankerFormatOf, ARerankerWhoseCardQuotesNoneIsRefused) {
     folder_.write("README.md", card);
     const Error error = error_of([&] { (void)reranker_format_in(folder_.path()); });
     EXPECT_EQ(error.code(), ErrorCode::invalid_model) << card;
-    EXPECT_THAT(error.message(), HasSubstr("--reranker qwen3")) << card;
+    EXPECT_THAT(error.message(), HasSubstr("reranker qwen3")) << card;
   }
   folder_.write("config.json", R"({"architectures": ["BertForSequenceClassification"]})");
   EXPECT_EQ(reranker_format_in(folder_.path()), std::nullopt);

@@ -96,8 +96,8 @@ TEST(MadeInputs, NameTheSizesThatNothingSays) {
   const Error failed(ErrorCode::invalid_input, "node 'pool' failed");
   EXPECT_EQ(
       naming_assumed_sizes(failed, made).value_or(failed).message(),
-      "node 'pool' failed; in made-up inputs, dimensions whose size the model leaves open are 1: --dim NAME=SIZE of "
-      "bench and verify sets sizes (batch, height, width, scale.1), --input gives other inputs");
+      "node 'pool' failed; in made-up inputs, dimensions whose size the model leaves open are 1: dim NAME=SIZE of "
+      "bench and verify sets sizes (batch, height, width, scale.1), input gives other inputs");
   EXPECT_EQ(naming_assumed_sizes(failed, made).value_or(failed).code(), ErrorCode::invalid_input);
   const Error unavailable(ErrorCode::provider_unavailable, "no provider");
   EXPECT_FALSE(naming_assumed_sizes(unavailable, made));

@@ -1,9 +1,11 @@
 // Which errors mean that a process can no longer use its device.
-#include "provider/lost_device.h"
+#include "ort/lost_device.h"
 
 #include <gtest/gtest.h>
 
-namespace gpux::provider {
+#include "provider/placement.h"
+
+namespace gpux::ort {
 namespace {
 
 TEST(LostDevice, IsNamedByTheErrorsThatStay) {
@@ -66,7 +68,7 @@ TEST(LostDevice, IsSaidByProvidersAlone) {
            Row{ErrorCode::interrupted, "device lost", false},
            Row{ErrorCode::internal, "an error", false},
        }) {
-    EXPECT_EQ(is_lost_device(Error(row.code, row.message)), row.is_lost) << row.message;
+    EXPECT_EQ(says_lost_device(row.code, row.message), row.is_lost) << row.message;
   }
 }
 
@@ -74,10 +76,10 @@ TEST(LostDevice, NeedsADevice) {
   using Outcome = ProviderAttempt::Outcome;
   Verdict verdict;
   verdict.tried = {{.id = "cuda", .outcome = Outcome::failed}, {.id = "cpu", .outcome = Outcome::active}};
-  EXPECT_FALSE(can_lose_device(verdict));
+  EXPECT_FALSE(provider::can_lose_device(verdict));
   verdict.tried.front().outcome = Outcome::active;
-  EXPECT_TRUE(can_lose_device(verdict));
+  EXPECT_TRUE(provider::can_lose_device(verdict));
 }
 
 }  // namespace
-}  // namespace gpux::provider
+}  // namespace gpux::ort

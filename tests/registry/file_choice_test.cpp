@@ -282,7 +282,7 @@ TEST(FileChoice, RefusesWithTheReason) {
             with_modules({"2_Dense"}),
             ErrorCode::invalid_model,
             "2_Dense/pytorch_model.bin"},
-           {{"a.onnx", "onnx/b.onnx"}, {}, ErrorCode::usage, "choose one with --file: a.onnx, onnx/b.onnx"},
+           {{"a.onnx", "onnx/b.onnx"}, {}, ErrorCode::usage, "choose one with file: a.onnx, onnx/b.onnx"},
            {{"a.onnx"}, {.file = "b.onnx"}, ErrorCode::not_found, "its ONNX and GGUF files: a.onnx"},
            {{"model.safetensors"}, {.file = "model.safetensors"}, ErrorCode::usage, "no ONNX file"},
            {{"onnx/model.onnx"}, {.precision = "fp16"}, ErrorCode::not_found, "ONNX files in fp32"},

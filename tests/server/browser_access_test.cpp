@@ -102,7 +102,7 @@ TEST(BrowserAccess, WhatIsNoOriginOrHostIsRefusedByTheNameOfItsFlag) {
       ADD_FAILURE() << origin;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::usage);
-      EXPECT_THAT(error.message(), HasSubstr("--cors-origin '" + std::string(origin) + "'"));
+      EXPECT_THAT(error.message(), HasSubstr("cors_origin '" + std::string(origin) + "'"));
     }
   }
   for (const char* host : {"", "https://models.example", "models.example:8080", "a b"}) {
@@ -111,7 +111,7 @@ TEST(BrowserAccess, WhatIsNoOriginOrHostIsRefusedByTheNameOfItsFlag) {
       ADD_FAILURE() << host;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::usage);
-      EXPECT_THAT(error.message(), HasSubstr("--allowed-host '" + std::string(host) + "'"));
+      EXPECT_THAT(error.message(), HasSubstr("allowed_host '" + std::string(host) + "'"));
     }
   }
 }

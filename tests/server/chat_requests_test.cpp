@@ -217,27 +217,47 @@ TEST(ChatReader, TakesAnswersApart) {
   EXPECT_EQ(delta.text, "<think>a");
 }
 
-TEST(RequestErrors, NameSettingsAsRequestsDo) {
+TEST(RequestErrors, AreAboutTheMemberThatASubjectComesFrom) {
+  using Kind = Subject::Kind;
+
   struct Row {
-    const char *message, *member, *said;
+    Subject subject;
+    const char *member, *named;
+    MemberProblem problem = MemberProblem::invalid;
   };
 
+  const NamedMembers members{.prompt = "messages", .form = "response_format"};
   for (const Row& row : std::vector<Row>{
-           {"temperature is 101; accepted: 0 to 100", "temperature", "temperature is 101; accepted: 0 to 100"},
-           {"stop_tokens has token 7; accepted: 0 to 5", "stop_token_ids",
-            "stop_token_ids has token 7; accepted: 0 to 5"},
-           {"ignores_end is set, and a constraint", "ignore_eos", "ignore_eos is set, and a constraint"},
-           {"stop has 65 texts", "stop", "stop has 65 texts"},
-           {"stopped", nullptr, nullptr},
-           {"the temperature is 101", nullptr, nullptr},
-           {"", nullptr, nullptr},
+           {{Kind::setting, "temperature"}, "temperature", "temperature"},
+           {{Kind::setting, "stop_tokens"}, "stop_token_ids", "stop_token_ids"},
+           {{Kind::setting, "ignores_end"}, "ignore_eos", "ignore_eos"},
+           {{Kind::setting, "top_log_probabilities"}, "top_logprobs", "top_logprobs"},
+           {{Kind::setting, "answers"}, "n", "n"},
+           {{Kind::setting, "tools"}, "tools", "tools"},
+           {{Kind::prompt, "length"}, "messages", "the prompt", MemberProblem::too_long},
+           {{Kind::prompt, ""}, "messages", "the prompt"},
+           {{Kind::constraint, "JSON schema"}, "response_format", "JSON schema"},
+           {{Kind::setting, "intra_threads"}, nullptr, nullptr},
+           {{Kind::file, "temperature"}, nullptr, nullptr},
+           {{Kind::device, ""}, nullptr, nullptr},
        }) {
-    const auto named = error_of_setting(Error(ErrorCode::usage, row.message));
-    ASSERT_EQ(named.has_value(), row.member != nullptr) << row.message;
+    SCOPED_TRACE(row.subject.name);
+    const Error error(ErrorCode::usage, Message{row.subject, " is 101"});
+    const auto named = error_of_member(error, members);
+    ASSERT_EQ(named.has_value(), row.member != nullptr);
+    // What happens to the server is about no member, whatever it names.
+    EXPECT_FALSE(error_of_member(Error(ErrorCode::internal, Message{row.subject}), members));
     if (!named) continue;
     EXPECT_EQ(named->member(), row.member);
-    EXPECT_EQ(named->message(), row.said);
-    EXPECT_EQ(named->code(), ErrorCode::invalid_input);
+    EXPECT_EQ(named->message(), std::string(row.named) + " is 101");
+    EXPECT_EQ(named->problem(), row.problem);
+  }
+}
+
+TEST(RequestErrors, LookAtNoWords) {
+  const NamedMembers members{.prompt = "messages", .form = "response_format"};
+  for (const char* message : {"temperature is 101; accepted: 0 to 100", "the prompt has 9 tokens", "grammar: wrong"}) {
+    EXPECT_FALSE(error_of_member(Error(ErrorCode::invalid_input, message), members)) << message;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 #include "onnx/text.h"
@@ -369,7 +370,7 @@ void GgufFile::read_part(const fs::path& file, bool is_first) {
   const MappedFile& mapped = files_.emplace_back(file);
   if (!mapped.text().starts_with(magic)) {
     throw Error(ErrorCode::invalid_model,
-                fmt::format("'{}' is no GGUF file: it does not begin with GGUF", file.string()));
+                format_message("'{}' is no GGUF file: it does not begin with GGUF", file_at(file)));
   }
   try {
     Reader reader(mapped.text());
@@ -403,7 +404,7 @@ void GgufFile::read_part(const fs::path& file, bool is_first) {
     }
     if (is_first) metadata_ = std::move(metadata);
   } catch (const Error& error) {
-    throw error.within(fmt::format("'{}' cannot be read", file.string()));
+    throw error.within(format_message("'{}' cannot be read", file_at(file)));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 #include "importer/config_reader.h"
@@ -164,7 +165,7 @@ ImportedEncoder import_gguf(const fs::path& path, const fs::path& target, std::i
   try {
     return import(file, target, context_length);
   } catch (const Error& error) {
-    throw error.within(path.string());
+    throw error.within({file_at(path)});
   }
 }
 

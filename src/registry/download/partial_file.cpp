@@ -6,6 +6,7 @@
 
 #include "base/durability.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
 
@@ -72,7 +73,7 @@ void PartialFile::write(std::uint64_t position, std::span<const std::byte> conte
 }
 
 PositionedFile& PartialFile::part() {
-  if (!file_) throw Error(ErrorCode::internal, fmt::format("{} is complete already", complete_.string()));
+  if (!file_) throw Error(ErrorCode::internal, format_message("{} is complete already", file_at(complete_)));
   return *file_;
 }
 

@@ -108,7 +108,9 @@ struct ClientOptions {
 class TransferError : public Error {
  public:
   TransferError(ErrorCode code, const std::string& message, bool is_transient)
-      : Error(code, message), is_transient_(is_transient) {}
+      : TransferError(Error(code, message), is_transient) {}
+
+  TransferError(const Error& error, bool is_transient) : Error(error), is_transient_(is_transient) {}
 
   /// Whether the next attempt may succeed: a connection was cut, refused or stalled.
   [[nodiscard]] bool is_transient() const noexcept { return is_transient_; }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
@@ -161,17 +162,16 @@ bool is_transient(CURLcode code) {
   }
 }
 
-std::string remedy_for(CURLcode code, const Url& url) {
+Message remedy_for(CURLcode code, const Url& url) {
   switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
-      return fmt::format(
-          "; an authority of your own is named with --ca-file or SSL_CERT_FILE; --insecure {} accepts "
-          "any certificate of this host",
-          url.authority());
+      return format_message(
+          "; an authority of your own is named with {} or SSL_CERT_FILE; {} {} accepts any certificate of this host",
+          setting_named("ca_file"), setting_named("insecure"), url.authority());
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
-      return "; proxies are set with https_proxy, http_proxy and no_proxy";
+      return {"; proxies are set with https_proxy, http_proxy and no_proxy"};
     default:
       return {};
   }
@@ -380,8 +380,8 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
     const bool is_too_long = code == CURLE_OUT_OF_MEMORY && transfer.has_status && !transfer.is_answered;
     const std::string_view why = is_too_long ? "the header of the answer is too long" : said;
     throw TransferError(
-        ErrorCode::network,
-        fmt::format("{} {} failed: {}{}", to_string(method), without_query(url.text()), why, remedy_for(code, url)),
+        Error(ErrorCode::network, format_message("{} {} failed: {}{}", to_string(method), without_query(url.text()),
+                                                 why, remedy_for(code, url))),
         is_transient(code) && !is_out_of_time);
   }
   transfer.begin_answer();

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
@@ -203,13 +204,13 @@ std::string file_of_precision(std::span<const std::string> onnx_files, const Fil
   }
   if (!default_onnx_file(onnx_files).empty()) precisions.insert("fp32");
   const std::vector<std::string> known(precisions.begin(), precisions.end());
-  const std::string found = onnx_files.empty()
-                                ? "it has no ONNX files, and conversion keeps the precision of its weights"
-                                : fmt::format("it has ONNX files in {}; --file names any of {}",
-                                              known.empty() ? "no precision that gpux knows" : join(known),
-                                              listed({onnx_files.begin(), onnx_files.end()}));
+  const Message found = onnx_files.empty()
+                            ? Message{"it has no ONNX files, and conversion keeps the precision of its weights"}
+                            : format_message("it has ONNX files in {}; {} names any of {}",
+                                             known.empty() ? "no precision that gpux knows" : join(known),
+                                             setting_named("file"), listed({onnx_files.begin(), onnx_files.end()}));
   throw Error(ErrorCode::not_found,
-              fmt::format("{} has no ONNX file in {} for this processor: {}", repository, request.precision, found));
+              format_message("{} has no ONNX file in {} for this processor: {}", repository, request.precision, found));
 }
 
 [[noreturn]] void refuse_weights(std::span<const std::string> names, std::string_view repository) {
@@ -252,8 +253,8 @@ std::string choose_gguf_file(std::span<const std::string> names, const std::stri
       matching(files, [&](std::string_view file) { return quantization_of(file) == wanted; });
   if (found.size() == 1) return found.front();
   if (!found.empty()) {
-    throw Error(ErrorCode::usage, fmt::format("{} has several GGUF files in {}: choose one with --file: {}", repository,
-                                              wanted, listed(found)));
+    throw Error(ErrorCode::usage, format_message("{} has several GGUF files in {}: choose one with {}: {}", repository,
+                                                 wanted, setting_named("file"), listed(found)));
   }
   if (!quantization.empty()) {
     throw Error(ErrorCode::not_found,
@@ -277,11 +278,9 @@ ModelFile choose_named_file(std::span<const std::string> names, const std::strin
   }
   if (file.ends_with(".onnx")) return {.onnx = file, .gguf = {}};
   if (is_gguf_model(file)) return {.onnx = {}, .gguf = file};
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("--file {} is no ONNX file, nor the GGUF file of a model, in parts the first one; safetensors are "
-                  "converted without --file",
-                  in_quotes(file)));
+  throw Error(ErrorCode::usage, format_message("{} {} is no ONNX file, nor the GGUF file of a model, in parts the "
+                                               "first one; safetensors are converted without {}",
+                                               setting_named("file"), in_quotes(file), setting_named("file")));
 }
 
 /// `may_have_weights`: whether a folder of the repository is one that safetensors of the model are in.
@@ -289,11 +288,13 @@ template <typename MayHaveWeights>
 ModelFile choose_model_file(std::span<const std::string> names, const FileRequest& request, std::string_view repository,
                             const MayHaveWeights& may_have_weights) {
   if (!request.file.empty() && !request.precision.empty()) {
-    throw Error(ErrorCode::usage, "--file and --precision both choose the ONNX file: use one of them");
+    throw Error(ErrorCode::usage, format_message("{} and {} both choose the ONNX file: use one of them",
+                                                 setting_named("file"), setting_named("precision")));
   }
   if (!request.quantization.empty() && (!request.file.empty() || !request.precision.empty())) {
-    throw Error(ErrorCode::usage, fmt::format("{}:{} chooses a GGUF file: it is used without --file and --precision",
-                                              repository, request.quantization));
+    throw Error(ErrorCode::usage,
+                format_message("{}:{} chooses a GGUF file: it is used without {} and {}", repository,
+                               request.quantization, setting_named("file"), setting_named("precision")));
   }
   if (!request.quantization.empty()) return {{}, choose_gguf_file(names, request.quantization, repository)};
   if (!request.file.empty()) return choose_named_file(names, request.file, repository);
@@ -309,8 +310,9 @@ ModelFile choose_model_file(std::span<const std::string> names, const FileReques
   if (std::ranges::any_of(names, has_weights)) return {};
   if (onnx_files.size() == 1) return {onnx_files.front(), {}};
   if (onnx_files.empty()) return {{}, choose_gguf_file(names, {}, repository)};
-  throw Error(ErrorCode::usage, fmt::format("{} has {} ONNX files and no model.onnx: choose one with --file: {}",
-                                            repository, onnx_files.size(), listed(onnx_files)));
+  throw Error(ErrorCode::usage,
+              format_message("{} has {} ONNX files and no model.onnx: choose one with {}: {}", repository,
+                             onnx_files.size(), setting_named("file"), listed(onnx_files)));
 }
 
 }  // namespace

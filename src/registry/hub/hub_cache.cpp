@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/sha256.h"
 #include "gpux/error.h"
 #include "registry/hub/git_blob.h"
@@ -114,10 +115,11 @@ std::optional<HubModelInfo> find_cached_model(const fs::path& cache, const std::
   }
   for (const char* file : needed) {
     if (is_known(file)) continue;
-    throw Error(ErrorCode::not_found,
-                fmt::format("the cache '{}' has a part of hf.co/{} alone: it does not have {}, nor the record that the "
-                            "repository has none",
-                            folder.string(), repository, file));
+    throw Error(
+        ErrorCode::not_found,
+        format_message("the cache '{}' has a part of hf.co/{} alone: it does not have {}, nor the record that the "
+                       "repository has none",
+                       file_at(folder), repository, file));
   }
   return info;
 }

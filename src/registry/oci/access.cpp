@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "gpux/error.h"
 #include "registry/http/url.h"
@@ -19,8 +20,8 @@ void require_host(const std::string& host) {
     if (registry::parse_url("https://" + host + "/").authority() == host) return;
   } catch (const Error&) {
   }
-  throw Error(ErrorCode::usage,
-              fmt::format("--insecure {} is no host; HOST or HOST:PORT is accepted, in lower case", in_quotes(host)));
+  throw Error(ErrorCode::usage, format_message("{} {} is no host; HOST or HOST:PORT is accepted, in lower case",
+                                               setting_named("insecure"), in_quotes(host)));
 }
 
 fs::path the_only(fs::path& place, const fs::path& found) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/memory_size.h"
 #include "base/start_thread.h"
 #include "gpux/error.h"
@@ -135,8 +136,8 @@ void require_space(const Store& store, std::uint64_t bytes, const std::string& w
   // Where it cannot be asked, the write that fails tells.
   if (error || bytes <= space.available) return;
   throw Error(ErrorCode::storage,
-              fmt::format("cannot pull {}: {} more are needed in '{}', and {} are free", what, format_bytes(bytes),
-                          store.root().string(), format_bytes(space.available)));
+              format_message("cannot pull {}: {} more are needed in '{}', and {} are free", what, format_bytes(bytes),
+                             file_at(store.root()), format_bytes(space.available)));
 }
 
 std::uint64_t checked_sum(const std::vector<Descriptor>& contents, const std::string& what) {
@@ -210,8 +211,8 @@ std::string require_signature(Repository& repository, const std::string& digest,
                         std::ranges::find(options.key_names, options.former.verified_by) != options.key_names.end();
   if (is_known) return options.former.verified_by;
   if (const auto signer = signer_of(repository, digest, options.verify_keys)) return options.key_names.at(*signer);
-  throw Error(ErrorCode::network, fmt::format("{} (sha256:{}) has no signature of this key ({}): it is refused{}", what,
-                                              digest, options.keys_from, note_on_bundles(repository, digest)));
+  throw Error(ErrorCode::network, format_message("{} (sha256:{}) has no signature of this key ({}): it is refused{}",
+                                                 what, digest, options.keys_from, note_on_bundles(repository, digest)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpux/error.h"
 #include "registry/oci/remote_reference.h"
 #include "registry/oci/repository.h"
 #include "registry/oci/signature.h"
@@ -25,7 +26,7 @@ struct TransferListener {
 struct PullOptions {
   std::vector<Reference> names;               ///< in the store; empty: RemoteReference::stored_name()
   std::span<const VerifyingKey> verify_keys;  ///< one of them must have signed; empty: signatures are not looked at
-  std::string keys_from;                      ///< who asks for that, for messages: "--verify-key"
+  Message keys_from;                          ///< who asks for that, for messages: the setting verify_key
   /// The public keys as they are recorded, one for each of verify_keys.
   std::vector<std::string> key_names;
   StoredModel former;        ///< what has the name now; without a digest: nothing

@@ -132,11 +132,11 @@ void Repository::send_rest(const UploadSource& source, Upload& upload,
     if (answer.status == bad_request && upload.is_resumed && status == created) {
       upload.location.clear();
       upload.is_resumed = false;
-      throw registry::TransferError(failure.code(), failure.message(), true);
+      throw registry::TransferError(failure, true);
     }
     const bool may_resume = registry::is_transient_status(answer.status) || answer.status == range_not_satisfiable ||
                             answer.status == not_found;
-    if (may_resume) throw registry::TransferError(failure.code(), failure.message(), true);
+    if (may_resume) throw registry::TransferError(failure, true);
     throw Error(failure);
   };
   const auto advance = [&](std::uint64_t offset) {

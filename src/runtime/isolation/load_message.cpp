@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
+#include "base/format_message.h"
 #include "gpux/error.h"
 #include "runtime/load_facts.h"
 #include "runtime/loading/model_files.h"
@@ -347,8 +348,8 @@ std::string to_json(const WorkerLoad& request) {
         .dump();
   } catch (const Json::exception&) {
     throw Error(ErrorCode::usage,
-                fmt::format("'{}' cannot be loaded in a worker process: accepted are options and paths in UTF-8",
-                            request.model.string()));
+                format_message("'{}' cannot be loaded in a worker process: accepted are options and paths in UTF-8",
+                               file_at(request.model)));
   }
 }
 

@@ -27,6 +27,7 @@
 #include "base/spelling.h"
 #include "base/start_thread.h"
 #include "base/unique_fd.h"
+#include "ort/lost_device.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/restart_delay.h"
 #include "runtime/isolation/run_channels.h"
@@ -295,11 +296,12 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
     const std::stop_callback stopping(stop, [&, number = channel->number()] { stop_run(connection, number, run); });
     try {
       results = channel->receive(run, expected);
-    } catch (const DeviceLost& failure) {
-      replace(*connection, "it has lost its device: " + failure.message());
-      lost_device = WorkerEnded(failure.code(), failure.message());
-    } catch (const Error&) {
+    } catch (const Error& failure) {
       error = std::current_exception();
+      if (ort::is_lost_device(failure)) {
+        replace(*connection, "it has lost its device: " + failure.message());
+        lost_device = WorkerEnded(failure.code(), failure.message());
+      }
     } catch (...) {
       connection->channels.drop();  // between two messages, perhaps
       throw;

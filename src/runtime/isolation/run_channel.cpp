@@ -149,7 +149,7 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run, const Expected
       worker_has_input_ = false;
       worker_has_output_.fill(false);
     }
-    if (reply->is_device_lost != 0) throw DeviceLost(code, text);
+    if (reply->is_device_lost != 0) throw Error(code, {.kind = Subject::Kind::device, .name = {}}, text);
     if (refused_bytes_ != 0) throw refusal(code, text);
     throw Error(code, text);
   }

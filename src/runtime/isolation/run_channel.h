@@ -18,12 +18,6 @@
 
 namespace gpux::runtime::isolation {
 
-/// The error of a run after which its worker can no longer use its device.
-class DeviceLost : public Error {
- public:
-  using Error::Error;
-};
-
 /// The error of a run whose results the budget of its worker has no room for.
 class ResultsRefused : public Error {
  public:
@@ -58,8 +52,8 @@ class RunChannel {
   /// outputs of the model that were asked for. Empty if the worker has ended. Results own their memory: small ones are
   /// copied, larger ones refer to the shared memory, which is not used again while they exist, unless all of the
   /// channel's memory is in use so.
-  /// Errors are those of the run, DeviceLost and ResultsRefused among them; internal if the worker's answer makes no
-  /// sense.
+  /// Errors are those of the run, ResultsRefused among them, and those of ort::is_lost_device() of a worker that can no
+  /// longer use its device; internal if the worker's answer makes no sense.
   [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run, const ExpectedValues& expected);
 
   /// Whether the worker has begun this run, the last one that was sent. Only after the worker's end.

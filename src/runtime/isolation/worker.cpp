@@ -20,11 +20,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/format_message.h"
 #include "base/memory_size.h"
 #include "base/start_thread.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
-#include "provider/lost_device.h"
+#include "ort/lost_device.h"
+#include "provider/placement.h"
 #include "runtime/isolation/load_message.h"
 #include "runtime/isolation/message_socket.h"
 #include "runtime/isolation/output_forms.h"
@@ -96,7 +98,7 @@ class Channel {
         reply.values = run(*request);
       } catch (const Error& error) {
         reply.error = static_cast<std::int32_t>(error.code());
-        reply.is_device_lost = has_device_ && provider::is_lost_device(error) ? 1 : 0;
+        reply.is_device_lost = has_device_ && ort::is_lost_device(error) ? 1 : 0;
         text = error.message();
       } catch (const std::bad_alloc&) {
         reply.error = static_cast<std::int32_t>(ErrorCode::resource_exhausted);
@@ -365,7 +367,8 @@ void run_worker(int socket) {
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) {
-    throw Error(ErrorCode::usage, "'gpux worker' is started by 'gpux serve --isolation process' alone");
+    throw Error(ErrorCode::usage, format_message("'gpux worker' is started by 'gpux serve {} process' alone",
+                                                 setting_named("isolation")));
   }
   ::fcntl(socket, F_SETFD, FD_CLOEXEC);
   depend_on_parent();

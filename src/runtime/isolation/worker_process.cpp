@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/format_message.h"
 #include "base/home.h"
 #include "base/own_program.h"
 #include "gpux/error.h"
@@ -63,10 +64,11 @@ class SpawnActions {
 std::filesystem::path program_of_workers() {
   std::filesystem::path program = worker_program();
   if (!program.empty()) return program;
-  throw Error(ErrorCode::usage,
-              fmt::format("isolation 'process' requires the gpux program, which '{}' is not: it starts itself again as "
-                          "the worker; accepted here: thread",
-                          executable_path().string()));
+  throw Error(
+      ErrorCode::usage,
+      format_message("isolation 'process' requires the gpux program, which '{}' is not: it starts itself again as "
+                     "the worker; accepted here: thread",
+                     file_at(executable_path())));
 }
 
 }  // namespace

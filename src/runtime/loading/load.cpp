@@ -9,6 +9,7 @@
 
 #include "base/changing_files.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/spelling.h"
@@ -97,7 +98,7 @@ Error model_error(const Error& error, const std::filesystem::path& model) {
     case ErrorCode::storage:
       return error;
     default:
-      return {ErrorCode::invalid_model, fmt::format("'{}' cannot be loaded: {}", model.string(), error.message())};
+      return error.within(format_message("'{}' cannot be loaded", file_at(model))).as(ErrorCode::invalid_model);
   }
 }
 
@@ -390,9 +391,9 @@ void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
   if (facts_of(options).pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
   throw Error(
       ErrorCode::invalid_model,
-      fmt::format("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
-                  "process with a sandbox only, and this model runs in this process",
-                  info.path.string(), facts_of(options).pulled_from));
+      format_message("'{}' has compiled code for a device (EPContext) and comes from {}: such code runs in a worker "
+                     "process with a sandbox only, and this model runs in this process",
+                     file_at(info.path), facts_of(options).pulled_from));
 }
 
 // Whether a session of the model can be made without one of the candidates.

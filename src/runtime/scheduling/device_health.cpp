@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "provider/lost_device.h"
+#include "ort/lost_device.h"
 
 namespace gpux::runtime {
 
@@ -12,7 +12,7 @@ RunFailure run_failure(const Error& error, bool has_lost_its_worker) {
   const bool may_be_the_device = error.code() == ErrorCode::provider_unavailable || error.code() == ErrorCode::internal;
   if (error.code() == ErrorCode::resource_exhausted) return RunFailure::memory;
   if (!may_be_the_device) return RunFailure::request;
-  return provider::is_lost_device(error) ? RunFailure::lost : RunFailure::suspected;
+  return ort::is_lost_device(error) ? RunFailure::lost : RunFailure::suspected;
 }
 
 std::string_view to_string(DeviceState state) noexcept {

@@ -15,7 +15,7 @@ enum class RunFailure : std::uint8_t {
   request,    ///< nothing: the input, the caller or the time limit ended it
   memory,     ///< it has too little memory for this run; it stays in service
   suspected,  ///< it may have failed, or the input made its provider fail: known once the request ran elsewhere
-  lost,       ///< it cannot be used any more, whatever the input was: provider::names_lost_device()
+  lost,       ///< it cannot be used any more, whatever the input was: ort::is_lost_device()
 };
 
 /// `has_lost_its_worker`: Replica::has_lost_its_worker(). Pure.

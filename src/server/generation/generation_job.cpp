@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "server/failure_of.h"
 
 namespace gpux::server {
@@ -87,7 +88,7 @@ void GenerationJob::submit_first() {
   const GeneratorOptions& options = model_->generator_options();
   const std::size_t limit = options.max_sequences + options.max_waiting, count = last_token_.size();
   if (count > limit) {
-    throw Error(ErrorCode::invalid_input,
+    throw Error(ErrorCode::invalid_input, setting_named("answers"),
                 fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
   }
   const OutputConstraint& constraint = work_.settings.constraint;

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/format_message.h"
 #include "base/port_owner.h"
 #include "gpux/error.h"
 
@@ -89,7 +90,7 @@ void remove_stale(const std::filesystem::path& path, const sockaddr_un& address)
 
   if (::lstat(path.c_str(), &facts) != 0) return;
   if (!S_ISSOCK(facts.st_mode)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' exists and is not a socket; give another path", path.string()));
+    throw Error(ErrorCode::usage, format_message("'{}' exists and is not a socket; give another path", file_at(path)));
   }
   const UniqueFd probe = open_socket(AF_UNIX);
   const int outcome = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);

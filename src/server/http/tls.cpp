@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/log.h"
 #include "gpux/error.h"
 #include "server/http/tls_check.h"
@@ -53,15 +54,15 @@ std::shared_ptr<ssl::context> TlsFiles::read() const {
   context->use_certificate_chain_file(certificate_.string(), error);
   if (error) {
     throw Error(ErrorCode::invalid_config,
-                fmt::format("cannot use '{}' as a TLS certificate (a PEM file is expected): {}", certificate_.string(),
-                            error.message()));
+                format_message("cannot use '{}' as a TLS certificate (a PEM file is expected): {}",
+                               file_at(certificate_), error.message()));
   }
   context->use_private_key_file(key_.string(), ssl::context::pem, error);
   if (error) {
     throw Error(
         ErrorCode::invalid_config,
-        fmt::format("cannot use '{}' as the key of TLS certificate '{}' (an unencrypted PEM file is expected): {}",
-                    key_.string(), certificate_.string(), error.message()));
+        format_message("cannot use '{}' as the key of TLS certificate '{}' (an unencrypted PEM file is expected): {}",
+                       file_at(key_), file_at(certificate_), error.message()));
   }
   return context;
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/sha256.h"
@@ -122,9 +123,9 @@ void require_this_core(const Runtime& session) {
   const Verdict& verdict = session.verdict();
   if (verdict.requested_from == "default" || verdict.tried.empty() || !verdict.tried.front().other_core) return;
   throw Error(ErrorCode::provider_unavailable,
-              fmt::format("{} was requested ({}), and it needs another ONNX Runtime than the models before: serve this "
-                          "model in a server of its own, or with --isolation process",
-                          verdict.tried.front().id, verdict.requested_from));
+              format_message("{} was requested ({}), and it needs another ONNX Runtime than the models before: serve "
+                             "this model in a server of its own, or with {} process",
+                             verdict.tried.front().id, verdict.requested_from, setting_named("isolation")));
 }
 
 // Empty where the model reads no texts.
@@ -167,8 +168,8 @@ void bound_batches_of_texts(const ServingRequest& serving, const embedding::Sent
 [[noreturn]] void refuse_as_idle(const Source& source, const std::string& about) {
   if (source.kind == Source::Kind::flag) {
     std::string key = source.name.substr(source.name.find_first_not_of('-'));
-    throw Error(ErrorCode::usage, fmt::format("{} {}; with several models say {} of each in --models", source.name,
-                                              about, key == "batching" ? key : "it"));
+    throw Error(ErrorCode::usage, format_message("{} {}; with several models say {} of each in {}", source.name, about,
+                                                 key == "batching" ? key : "it", setting_named("models")));
   }
   throw Error(ErrorCode::invalid_config, fmt::format("{} {}", source.name, about));
 }
@@ -239,9 +240,9 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   require_one_session(listed.name, serving);
   if (opened.settings.options.sandbox != Sandbox::off) {
     throw Error(ErrorCode::usage,
-                fmt::format("--sandbox is '{}', and '{}' generates text, which no worker process does "
-                            "yet; accepted: off",
-                            opened.settings.options.sandbox == Sandbox::strict ? "strict" : "on", listed.name));
+                format_message("{} is '{}', and '{}' generates text, which no worker process does yet; accepted: off",
+                               setting_named("sandbox"),
+                               opened.settings.options.sandbox == Sandbox::strict ? "strict" : "on", listed.name));
   }
   if (opened.settings.options.isolation == Isolation::process) {
     throw Error(ErrorCode::usage, fmt::format("isolation is 'process' ({}), and '{}' generates text, whose caches the "

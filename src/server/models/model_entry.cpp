@@ -1,6 +1,7 @@
 #include "server/models/model_entry.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,7 +27,11 @@ std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned 
 }
 
 Error for_clients(const Error& error) {
-  return {error.code(), without_paths(error.message())};
+  const auto last_name = [](const Subject& subject) {
+    const bool is_file = subject.kind == Subject::Kind::file;
+    return is_file ? std::filesystem::path(subject.name).filename().string() : to_string(subject);
+  };
+  return {error.code(), without_paths(error.message(last_name))};
 }
 
 ModelActions ModelEntry::apply(ModelEvent event, Aftermath& after) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -229,8 +230,8 @@ std::string check_worker_flags(const ServingFlags& flags, const ModelRepository&
   if (here.empty()) return {};
   const std::string verb = given.size() == 1 ? "is" : "are";
   if (!has_workers) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{} {} about worker processes: add --isolation process", join(given), verb));
+    throw Error(ErrorCode::usage, format_message("{} {} about worker processes: add {} process", join(given), verb,
+                                                 setting_named("isolation")));
   }
   return fmt::format("{} {} about worker processes: no effect on {}, which {} in this process", join(given), verb,
                      join(here), here.size() == 1 ? "runs" : "run");

@@ -143,26 +143,9 @@ std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const Re
 
 // What the library says of a setting, the prompt or the form of the answer is about a member of the request.
 http::Response error_response_of(const Error& error, const NamedMembers& members, Protocol protocol) {
-  const bool is_of_request = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::usage;
-  if (!is_of_request || dynamic_cast<const RequestError*>(&error) != nullptr) return error_response(error, protocol);
-  if (const auto of_setting = error_of_setting(error)) return error_response(*of_setting, protocol);
-  const std::string message = error.message();
-  const auto has = [&](std::string_view text) { return message.find(text) != std::string::npos; };
-  if (message.starts_with("the prompt has")) {
-    const bool is_too_long = has("of the context") || has(" bytes; ");
-    const MemberProblem problem = is_too_long ? MemberProblem::too_long : MemberProblem::invalid;
-    return error_response(RequestError(error, members.prompt, problem), protocol);
-  }
-  if (message.starts_with("the request asks for")) {
-    return error_response(RequestError(error, "n", MemberProblem::invalid), protocol);
-  }
-  if (message.starts_with("tools ")) {
-    return error_response(RequestError(error, "tools", MemberProblem::invalid), protocol);
-  }
-  const bool is_of_form = std::ranges::any_of(std::array{"JSON schema: ", "regular expression: ", "grammar: "},
-                                              [&](const char* prefix) { return message.starts_with(prefix); });
-  if (!is_of_form) return error_response(error, protocol);
-  return error_response(RequestError(error, members.form, MemberProblem::invalid), protocol);
+  if (dynamic_cast<const RequestError*>(&error) != nullptr) return error_response(error, protocol);
+  const auto of_member = error_of_member(error, members);
+  return error_response(of_member ? *of_member : error, protocol);
 }
 
 http::Response with_times(std::string text, const AnswerUsage& usage, Clock::time_point arrived) {

@@ -179,7 +179,7 @@ void check_settings(const GenerationSettings& settings) {
   try {
     generation::check(settings);
   } catch (const Error& error) {
-    if (const auto named = error_of_setting(error)) throw RequestError(*named);
+    if (const auto named = error_of_member(error, {})) throw RequestError(*named);
     refuse_body(error.message());
   }
 }

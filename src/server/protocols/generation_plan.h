@@ -11,6 +11,7 @@
 #include "server/generation/answer_events.h"
 #include "server/generation/answer_writer.h"
 #include "server/generation/whole_answer.h"
+#include "server/protocols/request_error.h"
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
 
@@ -24,11 +25,6 @@ struct AnswerFormat {
 };
 
 /// The members of a request that errors of its texts are about; empty: the protocol does not name them.
-struct NamedMembers {
-  std::string prompt;  ///< "messages", "prompt"
-  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
-};
-
 /// A request for text, whatever its protocol.
 struct GenerationPlan {
   std::vector<TextInput> prompts;

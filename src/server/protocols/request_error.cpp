@@ -1,13 +1,14 @@
 #include "server/protocols/request_error.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace gpux::server {
 namespace {
 
-// Settings as the library's messages begin with them, and the members of requests.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> setting_members{{
+// Settings whose members have other names, or the same.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -23,7 +24,19 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> setting_
     {"min_tokens", "min_tokens"},
     {"max_tokens", "max_tokens"},
     {"cache_salt", "cache_salt"},
+    {"tools", "tools"},
+    {"answers", "n"},
 }};
+
+std::optional<std::string_view> member_of_setting(std::string_view name) {
+  const auto row = std::ranges::find(setting_members, name, &std::pair<std::string_view, std::string_view>::first);
+  return row == setting_members.end() ? std::nullopt : std::optional(row->second);
+}
+
+std::string name_in_request(const Subject& subject) {
+  const auto member = subject.kind == Subject::Kind::setting ? member_of_setting(subject.name) : std::nullopt;
+  return member ? std::string(*member) : to_string(subject);
+}
 
 std::string joined(const std::string& member, std::string_view what) {
   const bool has_gap = member.empty() || what.starts_with(':') || what.starts_with(' ');
@@ -38,12 +51,26 @@ RequestError::RequestError(std::string member, std::string_view what, MemberProb
 RequestError::RequestError(const Error& error, std::string member, MemberProblem problem)
     : Error(error), member_(std::move(member)), problem_(problem) {}
 
-std::optional<RequestError> error_of_setting(const Error& error) {
-  const std::string message = error.message();
-  const std::string_view first = std::string_view(message).substr(0, message.find(' '));
-  for (const auto& [setting, member] : setting_members) {
-    if (first != setting) continue;
-    return RequestError(std::string(member), std::string_view(message).substr(first.size()), MemberProblem::invalid);
+std::optional<RequestError> error_of_member(const Error& error, const NamedMembers& members) {
+  const bool is_of_request = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::usage;
+  const Subject* const subject = error.subject();
+  if (!is_of_request || subject == nullptr) return std::nullopt;
+  switch (subject->kind) {
+    case Subject::Kind::setting:
+      if (const auto member = member_of_setting(subject->name)) {
+        return RequestError(Error(ErrorCode::invalid_input, error.message(name_in_request)), std::string(*member),
+                            MemberProblem::invalid);
+      }
+      return std::nullopt;
+    case Subject::Kind::prompt:
+      return RequestError(error, members.prompt,
+                          subject->name == "length" ? MemberProblem::too_long : MemberProblem::invalid);
+    case Subject::Kind::constraint:
+      return RequestError(error, members.form, MemberProblem::invalid);
+    case Subject::Kind::member:
+    case Subject::Kind::file:
+    case Subject::Kind::device:
+      break;
   }
   return std::nullopt;
 }

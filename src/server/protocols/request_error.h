@@ -24,7 +24,7 @@ class RequestError : public Error {
   /// `what` begins with a colon or a space, or the member is empty.
   RequestError(std::string member, std::string_view what, MemberProblem problem);
 
-  /// The same error, for a member that its message does not begin with.
+  /// The same error, for a member that its message need not name.
   RequestError(const Error& error, std::string member, MemberProblem problem);
 
   [[nodiscard]] const std::string& member() const noexcept { return member_; }
@@ -36,8 +36,14 @@ class RequestError : public Error {
   MemberProblem problem_;
 };
 
-/// What the library says of one of GenerationSettings, by the name that the member has in requests for texts
-/// ("stop_token_ids" for stop_tokens); empty where the message does not begin with a setting. Pure.
-[[nodiscard]] std::optional<RequestError> error_of_setting(const Error& error);
+/// Members of a request for texts that have other names in other protocols.
+struct NamedMembers {
+  std::string prompt;  ///< "messages", "prompt"
+  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
+};
+
+/// What the library says of a setting, the prompt or the form of the answer, about the member of the request that it
+/// comes from ("stop_token_ids" for stop_tokens), and by its name; empty where it is about no member. Pure.
+[[nodiscard]] std::optional<RequestError> error_of_member(const Error& error, const NamedMembers& members);
 
 }  // namespace gpux::server

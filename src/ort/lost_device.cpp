@@ -1,4 +1,4 @@
-#include "provider/lost_device.h"
+#include "ort/lost_device.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "base/spelling.h"
 
-namespace gpux::provider {
+namespace gpux::ort {
 namespace {
 
 // In lower case. The errors are those of which CUDA's driver_types.h says that they leave "the process in an
@@ -102,15 +102,13 @@ std::string without_quoted(std::string_view text) {
 
 }  // namespace
 
-bool is_lost_device(const Error& error) {
-  const bool is_about_provider = error.code() == ErrorCode::provider_unavailable || error.code() == ErrorCode::internal;
-  return is_about_provider && names_lost_device(without_quoted(error.message()));
+bool says_lost_device(ErrorCode code, std::string_view message) {
+  const bool is_about_provider = code == ErrorCode::provider_unavailable || code == ErrorCode::internal;
+  return is_about_provider && names_lost_device(without_quoted(message));
 }
 
-bool can_lose_device(const Verdict& verdict) {
-  return std::ranges::any_of(verdict.tried, [](const ProviderAttempt& attempt) {
-    return attempt.outcome == ProviderAttempt::Outcome::active && attempt.id != "cpu";
-  });
+bool is_lost_device(const Error& error) noexcept {
+  return error.subject() != nullptr && error.subject()->kind == Subject::Kind::device;
 }
 
-}  // namespace gpux::provider
+}  // namespace gpux::ort

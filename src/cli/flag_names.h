@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "gpux/error.h"
+
+namespace gpux::cli {
+
+/// What the command line calls a subject of a message: "--verify-key" for the setting verify_key. Pure.
+std::string flag_name(const Subject& subject);
+
+/// The message of an error as the command line prints it. Pure.
+std::string message_of(const Error& error);
+
+}  // namespace gpux::cli
