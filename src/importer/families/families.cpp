@@ -90,10 +90,6 @@ std::span<const Family> families() noexcept {
   return table;
 }
 
-std::span<const Family> decoder_families() noexcept {
-  return decoder_table;
-}
-
 Architecture describe_architecture(const ConfigReader& config, const Weights& weights) {
   return describe(config, weights, family_of(config, table));
 }

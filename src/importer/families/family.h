@@ -27,9 +27,6 @@ struct Family {
 /// All families of encoders, in the order in which messages list them.
 std::span<const Family> families() noexcept;
 
-/// All families of models that generate text.
-std::span<const Family> decoder_families() noexcept;
-
 /// The description of the encoder of config.json and its weights. Errors invalid_config: a family or setting that is
 /// not supported, by name.
 Architecture describe_architecture(const ConfigReader& config, const Weights& weights);

@@ -1,1 +1,0 @@
-#include "gpux/model_info.h"
