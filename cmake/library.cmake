@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 add_library(gpux SHARED)
-foreach(module base text tensor image onnx ort store registry project provider importer runtime embedding pipeline model evaluation
+foreach(module base text tensor image onnx ort store registry project provider checkpoint importer runtime embedding pipeline model evaluation
         generation library)
   target_sources(gpux PRIVATE $<TARGET_OBJECTS:gpux_${module}>)
   # For what the modules link to themselves; their archives add nothing to their objects.

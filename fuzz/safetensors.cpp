@@ -1,5 +1,5 @@
 // Weights as safetensors: the file itself, or after a first byte 'i' the index that names the files beside it.
-#include "importer/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 #include "fuzzer.h"
 
@@ -13,7 +13,7 @@ void gpux::fuzz::read_hostile(std::string_view input) {
       std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header + std::string(4, '\0');
   if (is_index) write_file_atomically(scratch_folder() / "a.safetensors", good);
   write_file_atomically(file, input);
-  const importer::Safetensors weights(file);
+  const checkpoint::Safetensors weights(file);
   for (const std::string& name : weights.names()) {
     require(weights.has(name), "a name that is listed is not there");
     const Shape shape = weights.shape(name);

@@ -167,7 +167,7 @@ void compare_products(const Flags& flags) {
 }
 
 void compare_texts(const Flags& flags) {
-  const importer::SentenceModel model = importer::read_sentence_model(flags.encoder);
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_model(flags.encoder);
   LoadOptions plain = load_options(flags), pooled = plain;
   pooled.pooled_output = embedding::graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
   const embedding::Embedder before(model, Runtime(model.onnx_file, plain), embedding::Batching::throughput);

@@ -117,7 +117,7 @@ int measure(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   const std::vector<std::string> texts = lines_of(settings.texts);
-  importer::SentenceModel model = importer::read_sentence_model(settings.model);
+  checkpoint::SentenceModel model = checkpoint::read_sentence_model(settings.model);
   const std::filesystem::path onnx_file = model.onnx_file;
   LoadOptions load;
   load.provider = settings.provider;

@@ -16,8 +16,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "checkpoint/sentence_model.h"
 #include "embedding/sentence_encoder.h"
-#include "importer/sentence_model.h"
 #include "runtime/scheduling/batch.h"
 #include "runtime/scheduling/padding.h"
 
@@ -38,7 +38,7 @@ struct Batch {
 class Bench {
  public:
   explicit Bench(const Settings& settings)
-      : model_(importer::read_sentence_model(settings.model)),
+      : model_(checkpoint::read_sentence_model(settings.model)),
         runtime_(settings.file.empty() ? model_.onnx_file : std::filesystem::path(settings.file), options_of(settings)),
         encoder_(model_, runtime_) {}
 
@@ -122,7 +122,7 @@ class Bench {
     (void)runtime_.infer(batch.inputs, {.timeout = {}, .outputs = {encoder_.output({})}});
   }
 
-  importer::SentenceModel model_;
+  checkpoint::SentenceModel model_;
   Runtime runtime_;
   embedding::SentenceEncoder encoder_;
 };

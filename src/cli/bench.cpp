@@ -9,6 +9,7 @@
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/standard_input.h"
+#include "checkpoint/sentence_model.h"
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
@@ -24,7 +25,6 @@
 #include "generation/decoder.h"
 #include "generation/measure.h"
 #include "gpux/error.h"
-#include "importer/sentence_model.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
 
@@ -50,7 +50,7 @@ struct BenchFlags {
 // As `fastest` asks for it in processes of its own.
 void measure_candidate(const BenchFlags& flags, OpenModel& model, const BenchmarkOptions& options,
                        const Context& context) {
-  if (const auto sentences = flags.pool ? importer::sentence_model_of(flags.samples_of) : std::nullopt) {
+  if (const auto sentences = flags.pool ? checkpoint::sentence_model_of(flags.samples_of) : std::nullopt) {
     model.settings.options.pooled_output = embedding::graph_pooling(*sentences, model.info.signature);
   }
   const Runtime runtime = model.load();

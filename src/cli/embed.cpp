@@ -39,7 +39,7 @@ struct EmbedFlags {
 
 // What vectors depend on beside the ONNX file.
 Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
-  const importer::SentenceModel& model = encoder.embedder->encoder().model();
+  const checkpoint::SentenceModel& model = encoder.embedder->encoder().model();
   Json run{{"tokenizer", "sha256:" + sha256_of_file(model.tokenizer_file)},
            {"prompt", encoder.options.prompt.value_or(model.default_prompt)},
            {"task", nullptr},

@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "checkpoint/decoder_folder.h"
 #include "cli/command.h"
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
@@ -17,7 +18,7 @@
 #include "cli/variant_progress.h"
 #include "gpux/error.h"
 #include "importer/import_decoder.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "library/folder_import.h"
 #include "model/open_model.h"
 
@@ -26,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json conclusions_of(const importer::ImportedEncoder& imported) {
+Json conclusions_of(const importer::ImportedModel& imported) {
   return {{"model_type", imported.family},
           {"layers", imported.layers},
           {"heads", imported.heads},
@@ -42,7 +43,7 @@ Json conclusions_of(const importer::ImportedEncoder& imported) {
 }
 
 // "bert, 6 layers, hidden size 384, at most 256 tokens, mean pooling, normalized"
-std::string summary_of(const importer::ImportedEncoder& imported) {
+std::string summary_of(const importer::ImportedModel& imported) {
   std::vector<std::string> parts{imported.family, counted(static_cast<std::uint64_t>(imported.layers), "layer"),
                                  fmt::format("hidden size {}", imported.width)};
   if (imported.image_width != 0) {
@@ -80,7 +81,7 @@ std::string text_of(const importer::StoredWeights& weights) {
 
 // How the user sees that it works.
 std::string suggestion_for(const ImportRequest& flags, const ImportedFolder& made) {
-  const std::optional<importer::ImportedEncoder>& imported = made.converted;
+  const std::optional<importer::ImportedModel>& imported = made.converted;
   const std::optional<ImportedPackage>& package = made.package;
   const std::vector<Reference>& names = made.names;
   const std::string model = names.empty() ? flags.output : names.front().text();
@@ -138,7 +139,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
   }
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   check_quantize_flags(flags.quantize, flags.load, is_onnx && has_variants(flags));
-  if (flags.quantize.given() && flags.tags.empty() && !importer::is_decoder_folder(flags.folder)) {
+  if (flags.quantize.given() && flags.tags.empty() && !checkpoint::is_decoder_folder(flags.folder)) {
     throw Error(ErrorCode::usage, "--quantize: the variant is stored in a package: give -t NAME[:TAG]");
   }
   report_unread_project(flags.folder, context);

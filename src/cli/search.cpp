@@ -260,7 +260,7 @@ bool has_mean_scores(const OpenEncoder& encoder) {
 }
 
 embedding::EmbedOptions query_options(const OpenEncoder& encoder, embedding::Representation representation) {
-  const importer::SentenceModel& model = encoder.embedder->encoder().model();
+  const checkpoint::SentenceModel& model = encoder.embedder->encoder().model();
   // Of a model with dense vectors as well, the setting is about those.
   if (model.splade && representation == embedding::Representation::sparse &&
       model.similarity.value_or(Similarity::dot) != Similarity::dot) {

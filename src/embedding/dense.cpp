@@ -8,7 +8,7 @@
 namespace gpux::embedding {
 namespace {
 
-using importer::Activation;
+using checkpoint::Activation;
 
 float activated(Activation activation, double x) {
   switch (activation) {
@@ -36,7 +36,7 @@ float activated(Activation activation, double x) {
 
 }  // namespace
 
-std::vector<float> apply_dense(const importer::DenseLayer& layer, std::span<const float> vector) {
+std::vector<float> apply_dense(const checkpoint::DenseLayer& layer, std::span<const float> vector) {
   std::vector<float> result(layer.bias.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
     const auto row = layer.weights.begin() + static_cast<std::ptrdiff_t>(i * vector.size());

@@ -3,11 +3,11 @@
 #include <span>
 #include <vector>
 
-#include "importer/dense_layer.h"
+#include "checkpoint/dense_layer.h"
 
 namespace gpux::embedding {
 
 /// `vector` has layer.in elements; gives layer.out.
-std::vector<float> apply_dense(const importer::DenseLayer& layer, std::span<const float> vector);
+std::vector<float> apply_dense(const checkpoint::DenseLayer& layer, std::span<const float> vector);
 
 }  // namespace gpux::embedding

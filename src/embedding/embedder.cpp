@@ -7,7 +7,7 @@
 
 namespace gpux::embedding {
 
-Embedder::Embedder(importer::SentenceModel model, Runtime runtime, std::optional<Batching> batching)
+Embedder::Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<Batching> batching)
     : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_, batching) {}
 
 TextBatching Embedder::batching(bool may_try) const {

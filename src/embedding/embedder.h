@@ -19,7 +19,7 @@ namespace gpux::embedding {
 class Embedder {
  public:
   /// Errors as of SentenceEncoder.
-  Embedder(importer::SentenceModel model, Runtime runtime, std::optional<Batching> batching = {});
+  Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<Batching> batching = {});
 
   [[nodiscard]] const SentenceEncoder& encoder() const noexcept { return encoder_; }
 

@@ -7,7 +7,7 @@
 
 namespace gpux::embedding {
 
-std::optional<PooledOutput> graph_pooling(const importer::SentenceModel& model, const Signature& signature) {
+std::optional<PooledOutput> graph_pooling(const checkpoint::SentenceModel& model, const Signature& signature) {
   constexpr const char* mask = "attention_mask";
   const bool is_otherwise = model.poolings.empty() || !model.dense.empty() || !model.pools_prompt ||
                             model.pads_to_max_tokens || model.splade || model.late_interaction || model.scores_pairs;

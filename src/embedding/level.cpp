@@ -10,9 +10,9 @@ namespace {
 
 // Dimensions, poolings and lengths: config.json, 1_Pooling and sentence_bert_config.json of the models.
 constexpr std::array<Level, 3> all{{
-    {"low", "paraphrase-MiniLM-L3-v2", 384, importer::Pooling::mean, 128, true},
-    {"medium", "paraphrase-MiniLM-L6-v2", 384, importer::Pooling::mean, 128, true},
-    {"high", "all-mpnet-base-v2", 768, importer::Pooling::mean, 384, true},
+    {"low", "paraphrase-MiniLM-L3-v2", 384, gpux::Pooling::mean, 128, true},
+    {"medium", "paraphrase-MiniLM-L6-v2", 384, gpux::Pooling::mean, 128, true},
+    {"high", "all-mpnet-base-v2", 768, gpux::Pooling::mean, 384, true},
 }};
 
 }  // namespace
@@ -38,7 +38,7 @@ std::string stored_name(const Level& level) {
   return lower(level.model);
 }
 
-void apply_level(const Level& level, importer::SentenceModel& model) {
+void apply_level(const Level& level, checkpoint::SentenceModel& model) {
   std::error_code unreadable;
   const bool says = std::filesystem::exists(model.tokenizer_file.parent_path() / "modules.json", unreadable);
   if (!says) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "importer/sentence_model.h"
+#include "checkpoint/sentence_model.h"
 
 namespace gpux::embedding {
 
@@ -18,7 +18,7 @@ struct Level {
   std::string_view model;  ///< "paraphrase-MiniLM-L3-v2", of sentence-transformers
   std::size_t dimension;
   // Folders of op-dbus (MODEL_DIR/model/{model.onnx,tokenizer.json}) do not say these.
-  importer::Pooling pooling;
+  gpux::Pooling pooling;
   std::size_t max_tokens;
   bool normalize;  ///< op-dbus does at each level, whatever the model's own folder says
 };
@@ -37,6 +37,6 @@ std::string stored_name(const Level& level);
 
 /// Sets the settings of a model to those of its level. The folder's pooling and maximum length take precedence
 /// if it has a modules.json.
-void apply_level(const Level& level, importer::SentenceModel& model);
+void apply_level(const Level& level, checkpoint::SentenceModel& model);
 
 }  // namespace gpux::embedding

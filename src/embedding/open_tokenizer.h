@@ -7,7 +7,7 @@
 namespace gpux::embedding {
 
 /// The tokenizer of a tokenizer.json as the files next to it change it. Errors of text::Tokenizer::from_file() and
-/// importer::tokenizer_changes().
+/// checkpoint::tokenizer_changes().
 text::Tokenizer open_tokenizer(const std::filesystem::path& tokenizer_json);
 
 }  // namespace gpux::embedding

@@ -11,7 +11,7 @@
 namespace gpux::embedding {
 namespace {
 
-using importer::Pooling;
+using gpux::Pooling;
 
 // Sums are kept in double: a mean of a long text would else lose digits that the model gave.
 struct WeightedSum {

@@ -57,7 +57,7 @@ Batching default_batching(const Verdict& verdict) noexcept {
   return Batching::exact;
 }
 
-bool choose_prompt(const importer::SentenceModel& model, std::string_view name, EmbedOptions& options) {
+bool choose_prompt(const checkpoint::SentenceModel& model, std::string_view name, EmbedOptions& options) {
   const auto found = std::ranges::find(model.prompts, name, [](const auto& prompt) { return prompt.first; });
   if (found == model.prompts.end()) return false;
   options.prompt = found->second;
@@ -66,7 +66,7 @@ bool choose_prompt(const importer::SentenceModel& model, std::string_view name, 
   return true;
 }
 
-std::vector<std::string> prompt_names(const importer::SentenceModel& model) {
+std::vector<std::string> prompt_names(const checkpoint::SentenceModel& model) {
   std::vector<std::string> names;
   for (const auto& [name, text] : model.prompts) names.push_back(name);
   return names;
@@ -77,7 +77,7 @@ std::size_t filled_length(std::size_t tokens) noexcept {
   return (tokens + step - 1) / step * step;
 }
 
-SentenceEncoder::SentenceEncoder(importer::SentenceModel model, const Runtime& runtime,
+SentenceEncoder::SentenceEncoder(checkpoint::SentenceModel model, const Runtime& runtime,
                                  std::optional<Batching> batching)
     : model_(std::move(model)),
       tokenizer_(open_tokenizer(model_.tokenizer_file)),
@@ -292,9 +292,9 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
   const std::span<const float> elements = floats.as<float>();
   if (is_pooled) return {elements.begin(), elements.end()};
   std::vector<float> vector;
-  for (const importer::Pooling pooling : model_.poolings)
+  for (const gpux::Pooling pooling : model_.poolings)
     append_pooled(pooling, elements, prepared.pooling_mask, vector);
-  for (const importer::DenseLayer& layer : model_.dense) {
+  for (const checkpoint::DenseLayer& layer : model_.dense) {
     if (vector.size() != static_cast<std::size_t>(layer.in)) {
       refuse(fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, vector.size()));
     }

@@ -10,13 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/sentence_model.h"
 #include "embedding/output_choice.h"
 #include "embedding/pooling.h"
 #include "embedding/representation.h"
 #include "embedding/sparse_vector.h"
 #include "embedding/token_inputs.h"
 #include "gpux/runtime.h"
-#include "importer/sentence_model.h"
 #include "text/tokenizer.h"
 
 namespace gpux::embedding {
@@ -38,10 +38,10 @@ struct EmbedOptions {
 };
 
 /// Takes the model's prompt of that name, with its task and role. False: it has none.
-[[nodiscard]] bool choose_prompt(const importer::SentenceModel& model, std::string_view name, EmbedOptions& options);
+[[nodiscard]] bool choose_prompt(const checkpoint::SentenceModel& model, std::string_view name, EmbedOptions& options);
 
 /// The names of the model's prompts.
-[[nodiscard]] std::vector<std::string> prompt_names(const importer::SentenceModel& model);
+[[nodiscard]] std::vector<std::string> prompt_names(const checkpoint::SentenceModel& model);
 
 /// Which texts may share a run of the model.
 enum class Batching : std::uint8_t {
@@ -77,7 +77,7 @@ class SentenceEncoder {
   /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder, as
   /// choose_output() has it.
   /// `batching`: empty: default_batching() of the runtime's verdict.
-  SentenceEncoder(importer::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
+  SentenceEncoder(checkpoint::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
 
   /// Elements of a vector of default_representation() unless other dimensions are requested; entries of the vocabulary
   /// for sparse vectors.
@@ -97,7 +97,7 @@ class SentenceEncoder {
     return options.representation.value_or(default_representation());
   }
 
-  [[nodiscard]] const importer::SentenceModel& model() const noexcept { return model_; }
+  [[nodiscard]] const checkpoint::SentenceModel& model() const noexcept { return model_; }
 
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
@@ -199,7 +199,7 @@ class SentenceEncoder {
   [[nodiscard]] std::vector<float> pooled(const Tensor& output, const PreparedText& prepared,
                                           const EmbedOptions& options) const;
 
-  importer::SentenceModel model_;
+  checkpoint::SentenceModel model_;
   text::Tokenizer tokenizer_;
   Batching batching_;
   bool has_default_batching_;

@@ -133,7 +133,7 @@ void SentenceEncoder::find_left_out_tokens() {
   left_out_.push_back(model_.padding_token);
   sort_unique(left_out_);
   if (!model_.late_interaction) return;
-  const importer::LateInteraction& late = *model_.late_interaction;
+  const checkpoint::LateInteraction& late = *model_.late_interaction;
   const auto unknown = tokenizer_.id("[UNK]");
   for (const std::string& word : late.skipped_words) {
     const auto id = tokenizer_.id(word);
@@ -188,7 +188,7 @@ void SentenceEncoder::check_representation(const EmbedOptions& options) const {
 }
 
 PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, const EmbedOptions& options) const {
-  const importer::LateInteraction& late =
+  const checkpoint::LateInteraction& late =
       *model_.late_interaction;  // NOLINT(bugprone-unchecked-optional-access): callers have checked it
   const std::string& prompt = prompt_of(options);
   Marker marker{.token = std::nullopt, .rest = prompt};
@@ -253,7 +253,7 @@ Embedding SentenceEncoder::sparse(const PreparedText& prepared, const Tensor& ou
   if (has_tokens && shape.size() == 3 && shape[2] >= vocabulary) {
     const std::span<const float> logits = numbers.first(prepared.tokens * static_cast<std::size_t>(shape[2]));
     require_finite(logits, sparse_output_);
-    return sparse_from_logits(logits, prepared.tokens, model_.splade.value_or(importer::SpladePooling()),
+    return sparse_from_logits(logits, prepared.tokens, model_.splade.value_or(checkpoint::SpladePooling()),
                               options.sparse);
   }
   if (is_row && shape.size() == 2 && shape[1] >= vocabulary) {
@@ -293,7 +293,7 @@ Embedding SentenceEncoder::multi_vector(const PreparedText& prepared, const Tens
     const std::span<const float> row = numbers.subspan((token - first) * width, width);
     std::vector<float> vector(row.begin(), row.end());
     if (projects) {
-      for (const importer::DenseLayer& layer : model_.dense) vector = apply_dense(layer, vector);
+      for (const checkpoint::DenseLayer& layer : model_.dense) vector = apply_dense(layer, vector);
     }
     if (options.dimensions != 0 && options.dimensions < vector.size()) vector.resize(options.dimensions);
     if (normalizes) normalize(vector);

@@ -29,7 +29,7 @@ void keep_largest(Embedding& vector, std::size_t count) {
   vector = std::move(kept);
 }
 
-float splade_weight(float score, const importer::SpladePooling& pooling) {
+float splade_weight(float score, const checkpoint::SpladePooling& pooling) {
   const float weight = std::log1p(std::max(score, 0.0F));
   return pooling.has_second_log ? std::log1p(weight) : weight;
 }
@@ -47,9 +47,9 @@ Embedding sparse_from_vocabulary(std::span<const float> weights, const SparseLim
   return vector;
 }
 
-Embedding sparse_from_logits(std::span<const float> logits, std::size_t tokens, const importer::SpladePooling& pooling,
-                             const SparseLimits& limits) {
-  using Strategy = importer::SpladePooling::Strategy;
+Embedding sparse_from_logits(std::span<const float> logits, std::size_t tokens,
+                             const checkpoint::SpladePooling& pooling, const SparseLimits& limits) {
+  using Strategy = checkpoint::SpladePooling::Strategy;
   const std::size_t vocabulary = logits.size() / tokens;
   const bool is_sum = pooling.strategy == Strategy::sum;
   // The activation rises with the score: of a maximum it is needed once.

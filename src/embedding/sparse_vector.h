@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "checkpoint/splade_pooling.h"
 #include "embedding/representation.h"
-#include "importer/splade_pooling.h"
 
 /// Sparse vectors: weights of entries of a vocabulary. Pure.
 namespace gpux::embedding {
@@ -20,8 +20,8 @@ struct SparseLimits {
 Embedding sparse_from_vocabulary(std::span<const float> weights, const SparseLimits& limits = {});
 
 /// Of the scores of a masked language model, [tokens, vocabulary], as the pooling has it.
-Embedding sparse_from_logits(std::span<const float> logits, std::size_t tokens, const importer::SpladePooling& pooling,
-                             const SparseLimits& limits = {});
+Embedding sparse_from_logits(std::span<const float> logits, std::size_t tokens,
+                             const checkpoint::SpladePooling& pooling, const SparseLimits& limits = {});
 
 /// Of a weight per token: an entry's is the largest of its tokens. Weights that are not above 0 and the ids in
 /// `left_out`, which is sorted, do not count. As BGE-M3 defines it.

@@ -67,7 +67,7 @@ ExportedFiles files_beside(const fs::path& folder, const fs::path& onnx_file) {
 }
 
 FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file,
-                               const std::optional<importer::SentenceModel>& sentences, const QuantizeFlags& flags,
+                               const std::optional<checkpoint::SentenceModel>& sentences, const QuantizeFlags& flags,
                                const LoadRequest& load, const LoadOptions& options, const VariantListener& listener) {
   FolderVariants variants;
   ExportedFiles files = files_beside(folder, onnx_file);

@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/exported_files.h"
+#include "checkpoint/sentence_model.h"
 #include "evaluation/kept_variant.h"
 #include "evaluation/made_variant.h"
-#include "importer/exported_files.h"
-#include "importer/sentence_model.h"
 
 namespace gpux::evaluation {
 
@@ -33,7 +33,7 @@ ExportedFiles files_beside(const std::filesystem::path& folder, const std::files
 /// that --quantize makes. Errors are those of the model and the
 /// samples: a file that cannot be used is left out.
 FolderVariants folder_variants(const std::filesystem::path& folder, const std::filesystem::path& onnx_file,
-                               const std::optional<importer::SentenceModel>& sentences, const QuantizeFlags& flags,
+                               const std::optional<checkpoint::SentenceModel>& sentences, const QuantizeFlags& flags,
                                const LoadRequest& load, const LoadOptions& options, const VariantListener& listener);
 
 /// A message with one line per variant; empty if there is none.

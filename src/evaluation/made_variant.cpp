@@ -44,7 +44,7 @@ LoadRequest request_beside(const LoadRequest& load) {
 }
 
 MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, const LoadOptions& options,
-                         const fs::path& onnx_file, const std::optional<importer::SentenceModel>& sentences,
+                         const fs::path& onnx_file, const std::optional<checkpoint::SentenceModel>& sentences,
                          const fs::path& folder, const VariantListener& listener) {
   const VariantSamples samples = variant_samples(flags.texts, flags.samples, onnx_file, sentences);
   const bool is_half = flags.precision == "fp16";

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/sentence_model.h"
 #include "evaluation/kept_variant.h"
 #include "evaluation/precision_gate.h"
-#include "importer/sentence_model.h"
 #include "model/load_settings.h"
 
 namespace gpux::evaluation {
@@ -46,7 +46,7 @@ struct MadeVariant {
 /// --samples. Errors as of make_gated_variant(); usage where there is nothing to compare on.
 MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, const LoadOptions& options,
                          const std::filesystem::path& onnx_file,
-                         const std::optional<importer::SentenceModel>& sentences, const std::filesystem::path& folder,
+                         const std::optional<checkpoint::SentenceModel>& sentences, const std::filesystem::path& folder,
                          const VariantListener& listener);
 
 /// How large the variant is, and how near to the model: a line.

@@ -33,7 +33,7 @@ std::vector<std::string> given_texts(const std::string& file) {
 }
 
 // A folder may have a tokenizer and a model that uses tokens differently.
-std::unique_ptr<embedding::SentenceEncoder> encoder_of(const importer::SentenceModel& model, const Runtime& runtime) {
+std::unique_ptr<embedding::SentenceEncoder> encoder_of(const checkpoint::SentenceModel& model, const Runtime& runtime) {
   try {
     return std::make_unique<embedding::SentenceEncoder>(model, runtime);
   } catch (const Error& error) {
@@ -54,7 +54,7 @@ std::vector<float> vector_of(const embedding::SentenceEncoder& encoder, const em
 /// Made of the first model that is asked, and true of all of them.
 class PreparedTexts {
  public:
-  PreparedTexts(std::vector<std::string> texts, importer::SentenceModel model)
+  PreparedTexts(std::vector<std::string> texts, checkpoint::SentenceModel model)
       : texts_(std::move(texts)), model_(std::move(model)) {}
 
   void prepare(const Runtime& runtime) {
@@ -76,10 +76,10 @@ class PreparedTexts {
 
  private:
   std::vector<std::string> texts_;
-  importer::SentenceModel model_;
+  checkpoint::SentenceModel model_;
 };
 
-VariantSamples text_samples(const std::string& file, const importer::SentenceModel& model) {
+VariantSamples text_samples(const std::string& file, const checkpoint::SentenceModel& model) {
   std::vector<std::string> texts;
   if (file.empty()) {
     for (const std::string_view text : embedding::recorded_texts()) texts.emplace_back(text);
@@ -143,7 +143,7 @@ VariantSamples input_samples(const std::string& place, const Signature& signatur
 // Empty where the model makes no vectors of texts.
 std::optional<VariantSamples> vector_samples(const fs::path& onnx_file, const Runtime& runtime) {
   try {
-    const auto model = importer::sentence_model_of(onnx_file);
+    const auto model = checkpoint::sentence_model_of(onnx_file);
     if (!model) return std::nullopt;
     VariantSamples samples = text_samples({}, *model);
     (void)samples.typical(runtime);
@@ -213,7 +213,7 @@ VariantSamples samples_at_hand(const fs::path& onnx_file, const Runtime& runtime
 }
 
 VariantSamples variant_samples(const std::string& texts, const std::string& place, const fs::path& onnx_file,
-                               const std::optional<importer::SentenceModel>& sentences) {
+                               const std::optional<checkpoint::SentenceModel>& sentences) {
   if (!place.empty()) return input_samples(place, ModelInspector::inspect(onnx_file).signature);
   if (sentences) return text_samples(texts, *sentences);
   throw Error(ErrorCode::usage,

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/sentence_model.h"
 #include "evaluation/precision_gate.h"
-#include "importer/sentence_model.h"
 
 namespace gpux::evaluation {
 
@@ -23,7 +23,7 @@ struct VariantSamples {
 /// compare on; those of reading them.
 VariantSamples variant_samples(const std::string& texts, const std::string& place,
                                const std::filesystem::path& onnx_file,
-                               const std::optional<importer::SentenceModel>& sentences);
+                               const std::optional<checkpoint::SentenceModel>& sentences);
 
 /// What there is for a model that nobody gives samples of: recorded texts where it reads some, as vectors where it
 /// makes them; else the data sets beside it, else inputs that are made up. `runtime` holds the model, or one that takes

@@ -11,9 +11,9 @@
 #include "base/files.h"
 #include "base/format_message.h"
 #include "base/utf8.h"
+#include "checkpoint/json_settings.h"
 #include "generation/json_extent.h"
 #include "gpux/error.h"
-#include "importer/json_settings.h"
 
 namespace gpux::generation {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/json_settings.h"
 #include "generation/generation_config.h"
 #include "gpux/error.h"
-#include "importer/json_settings.h"
 
 namespace gpux::generation {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "checkpoint/json_settings.h"
 #include "generation/settings.h"
-#include "importer/json_settings.h"
 
 namespace gpux::generation {
 

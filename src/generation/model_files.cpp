@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/format_message.h"
+#include "checkpoint/json_settings.h"
 #include "generation/genai_config.h"
 #include "generation/generation_config.h"
 #include "gpux/error.h"
-#include "importer/json_settings.h"
 
 namespace gpux::generation {
 namespace {

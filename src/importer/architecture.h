@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "importer/activation.h"
+#include "checkpoint/activation.h"
 
 /// A transformer encoder as data: what the graph writer (importer/graph) computes, and which tensors of the weights it
 /// reads. A family (importer/families) derives it from config.json and from the names in the weights. Names are
@@ -115,7 +115,7 @@ struct Attention {
 struct FeedForward {
   std::optional<Linear> gate{};
   Linear up{}, down{};
-  Activation activation = Activation::gelu;
+  checkpoint::Activation activation = checkpoint::Activation::gelu;
 };
 
 /// hidden = sum_norm(hidden + scale * factor * branch_norm(branch(input_norm(hidden)))), for attention and for the
@@ -162,7 +162,7 @@ struct Head {
   HeadKind kind = HeadKind::vectors;
   GraphPooling pooling = GraphPooling::none;  ///< of classification
   std::optional<Linear> dense{};
-  Activation activation = Activation::identity;
+  checkpoint::Activation activation = checkpoint::Activation::identity;
   std::optional<Norm> norm{};
   Linear out{};
 };

@@ -42,7 +42,7 @@ void write_logits(GraphContext& context, const LanguageHead& head, const LogitSt
 
 }  // namespace
 
-void write_decoder(const Weights& weights, const Architecture& architecture, const LanguageHead& head,
+void write_decoder(const checkpoint::Weights& weights, const Architecture& architecture, const LanguageHead& head,
                    const WeightStorage& storage, const std::filesystem::path& file) {
   const Transformer& transformer = architecture.transformer;
   GraphContext context(weights, Operators::onnxruntime, storage);

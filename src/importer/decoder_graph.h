@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "checkpoint/weights.h"
 #include "importer/architecture.h"
 #include "importer/graph/graph_context.h"
-#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -22,7 +22,7 @@ struct LanguageHead {
 /// A model beyond 2 GB has its weights in FILE_data beside it. Without a `file` it is checked, and nothing is written.
 /// Errors invalid_model (a tensor is missing, has other sizes or is not part of the description), invalid_config,
 /// storage, permission.
-void write_decoder(const Weights& weights, const Architecture& architecture, const LanguageHead& head,
+void write_decoder(const checkpoint::Weights& weights, const Architecture& architecture, const LanguageHead& head,
                    const WeightStorage& storage, const std::filesystem::path& file);
 
 }  // namespace gpux::importer

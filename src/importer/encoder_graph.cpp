@@ -37,7 +37,7 @@ void write_vectors(GraphContext& context, const Architecture& architecture, cons
 
 }  // namespace
 
-void write_encoder(const Weights& weights, const Architecture& architecture, const VectorSteps& steps,
+void write_encoder(const checkpoint::Weights& weights, const Architecture& architecture, const VectorSteps& steps,
                    const std::filesystem::path& file, const RepresentationSteps& representations) {
   GraphContext context(weights);
   write_text_inputs(context, architecture.embeddings);

@@ -13,12 +13,14 @@
 
 #include "base/files.h"
 #include "base/format_message.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/setting_files.h"
+#include "checkpoint/weights.h"
 #include "gpux/error.h"
 #include "importer/decoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/json_settings.h"
-#include "importer/safetensors.h"
-#include "importer/weights.h"
+#include "importer/weights_of.h"
 
 namespace gpux::importer {
 namespace {
@@ -33,7 +35,8 @@ constexpr std::array setting_files{
 // A table for each of more positions would take gigabytes.
 constexpr std::int64_t limit_positions = std::int64_t{1} << 20;
 
-LanguageHead language_head(const ConfigReader& config, const Weights& weights, const Architecture& architecture) {
+LanguageHead language_head(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                           const Architecture& architecture) {
   LanguageHead head{.linear = {.weight = "lm_head.weight",
                                .in = architecture.transformer.hidden_size,
                                .out = architecture.embeddings.vocabulary}};
@@ -45,26 +48,18 @@ LanguageHead language_head(const ConfigReader& config, const Weights& weights, c
   return head;
 }
 
-// GPT-2's class is of older days.
-bool is_text_generator(std::string_view class_name) {
-  return class_name.ends_with("ForCausalLM") || class_name == "GPT2LMHeadModel";
-}
-
 /// A folder's weights, and what is known of them before an element is read.
 struct DescribedFolder {
-  Safetensors weights;
+  checkpoint::Safetensors weights;
   DecoderDescription decoder;
 };
 
 // What import_decoder() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedFolder describe_folder(const fs::path& folder) {
-  const auto weights_file = safetensors_in(folder);
-  if (!weights_file)
-    throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors", file_at(folder)));
-  Safetensors weights(*weights_file);
-  require_tokenizer(folder, folder);
+  checkpoint::Safetensors weights(weights_of(folder, folder));
+  checkpoint::require_tokenizer(folder, folder);
   try {
-    DecoderDescription decoder = describe_decoder(ConfigReader(read_file(folder / "config.json")), weights);
+    DecoderDescription decoder = describe_decoder(checkpoint::ConfigReader(read_file(folder / "config.json")), weights);
     return {.weights = std::move(weights), .decoder = std::move(decoder)};
   } catch (const Error& error) {
     throw error.within({file_at(folder)});
@@ -73,7 +68,7 @@ DescribedFolder describe_folder(const fs::path& folder) {
 
 }  // namespace
 
-DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights) {
+DecoderDescription describe_decoder(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   Architecture architecture = describe_decoder_architecture(config, weights);
   const std::int64_t most = architecture.long_context ? architecture.long_context->max_tokens : architecture.max_tokens;
   if (architecture.max_tokens < 1 || most > limit_positions) {
@@ -93,16 +88,6 @@ void set_context(Architecture& architecture, std::int64_t tokens) {
   }
   if (longer && tokens > architecture.max_tokens) architecture.transformer.rotary = longer->rotary;
   architecture.max_tokens = tokens;
-}
-
-bool is_decoder_folder(const fs::path& folder) {
-  std::error_code unreadable;
-  if (fs::exists(folder / "modules.json", unreadable)) return false;
-  if (fs::exists(folder / "genai_config.json", unreadable)) return true;
-  const JsonSettings config(folder / "config.json");
-  const JsonSettings::Json* names = config.find("architectures");
-  return names != nullptr && names->is_array() && !names->empty() && names->front().is_string() &&
-         is_text_generator(names->front().get_ref<const std::string&>());
 }
 
 namespace {
@@ -130,7 +115,7 @@ std::uint64_t require_importable_decoder(const fs::path& folder) {
   return described.weights.float32_bytes();
 }
 
-ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target, const DecoderImport& options) {
+ImportedModel import_decoder(const fs::path& folder, const fs::path& target, const DecoderImport& options) {
   DescribedFolder described = describe_folder(folder);
   Architecture& architecture = described.decoder.architecture;
   const std::int64_t own_context = architecture.max_tokens;
@@ -150,6 +135,7 @@ ImportedEncoder import_decoder(const fs::path& folder, const fs::path& target, c
   }
   const WeightStorage storage{.keeps_small_floats = true, .blocks = options.blocks};
   write_decoder(described.weights, architecture, described.decoder.head, storage, target / "model.onnx");
+  if (options.check) options.check(target);
   return {.family = architecture.model_type,
           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
           .heads = architecture.transformer.heads,

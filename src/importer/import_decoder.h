@@ -4,17 +4,13 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/config_reader.h"
+#include "checkpoint/weights.h"
 #include "importer/architecture.h"
-#include "importer/config_reader.h"
 #include "importer/decoder_graph.h"
-#include "importer/import_encoder.h"
-#include "importer/weights.h"
+#include "importer/imported_model.h"
 
 namespace gpux::importer {
-
-/// Whether the folder is of onnxruntime-genai, or config.json names a model that generates text (…ForCausalLM,
-/// GPT2LMHeadModel). A folder of sentence-transformers (modules.json) makes vectors with such a model.
-[[nodiscard]] bool is_decoder_folder(const std::filesystem::path& folder);
 
 /// A decoder, before an element of its weights is read.
 struct DecoderDescription {
@@ -23,7 +19,8 @@ struct DecoderDescription {
 };
 
 /// Error invalid_config: a family or setting of config.json that is not supported, by name.
-[[nodiscard]] DecoderDescription describe_decoder(const ConfigReader& config, const Weights& weights);
+[[nodiscard]] DecoderDescription describe_decoder(const checkpoint::ConfigReader& config,
+                                                  const checkpoint::Weights& weights);
 
 /// Gives the model a context of so many tokens, and the positions of longer texts where it is longer than those of
 /// Architecture::max_tokens; 0: it stays. Error usage: more than the model has.
@@ -37,7 +34,7 @@ std::uint64_t require_importable_decoder(const std::filesystem::path& folder);
 
 /// Writes into `target`, a folder: the ONNX file of the folder's model.safetensors and config.json, and copies of the
 /// files of settings. Errors not_found, invalid_config, invalid_model, storage, permission.
-ImportedEncoder import_decoder(const std::filesystem::path& folder, const std::filesystem::path& target,
-                               const DecoderImport& options = {});
+ImportedModel import_decoder(const std::filesystem::path& folder, const std::filesystem::path& target,
+                             const DecoderImport& options = {});
 
 }  // namespace gpux::importer

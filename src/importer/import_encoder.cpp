@@ -14,47 +14,28 @@
 #include "base/files.h"
 #include "base/format_message.h"
 #include "base/scratch_folder.h"
+#include "checkpoint/end_token.h"
+#include "checkpoint/module_list.h"
+#include "checkpoint/pair_score.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/sentence_model.h"
+#include "checkpoint/setting_files.h"
+#include "checkpoint/transformer_settings.h"
 #include "gpux/error.h"
 #include "importer/encoder_graph.h"
-#include "importer/end_token.h"
 #include "importer/families/family.h"
 #include "importer/gguf/gguf_file.h"
 #include "importer/gguf/import_gguf.h"
 #include "importer/import_decoder.h"
 #include "importer/import_image_model.h"
-#include "importer/module_list.h"
-#include "importer/pair_score.h"
-#include "importer/safetensors.h"
-#include "importer/sentence_model.h"
-#include "importer/transformer_settings.h"
+#include "importer/weights_of.h"
 
 namespace gpux::importer {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array setting_files{"added_tokens.json",
-                                   "config.json",
-                                   "config_sentence_transformers.json",
-                                   "genai_config.json",
-                                   "generation_config.json",
-                                   "modules.json",
-                                   transformer_settings_files[0],
-                                   transformer_settings_files[1],
-                                   transformer_settings_files[2],
-                                   transformer_settings_files[3],
-                                   transformer_settings_files[4],
-                                   transformer_settings_files[5],
-                                   transformer_settings_files[6],
-                                   "special_tokens_map.json",
-                                   "tokenizer.json",
-                                   "tokenizer_config.json",
-                                   "artifact.metadata",
-                                   "chat_template.jinja",
-                                   "chat_template.json",
-                                   "additional_chat_templates/tool_use.jinja"};
-
-VectorSteps steps_of(const SentenceModel& model) {
+VectorSteps steps_of(const checkpoint::SentenceModel& model) {
   VectorSteps steps;
   // A prompt whose tokens do not count is known outside only.
   if (model.poolings.size() != 1 || !model.pools_prompt) return steps;
@@ -109,72 +90,28 @@ std::string_view name_of(GraphPooling pooling) {
   return "";
 }
 
-fs::path weights_in(const fs::path& folder, const fs::path& transformer) {
-  std::error_code unreadable;
-  for (const char* file : {"model.onnx", "onnx/model.onnx"}) {
-    if (fs::exists(transformer / file, unreadable)) {
-      throw Error(ErrorCode::usage,
-                  format_message("'{}' holds {} already: it can be used as it is", file_at(folder), file));
-    }
-  }
-  if (const auto weights = safetensors_in(transformer)) return *weights;
-  const bool is_torch = fs::exists(transformer / "pytorch_model.bin", unreadable);
-  throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors{}", file_at(folder),
-                                                   is_torch ? "; pytorch_model.bin holds code and is not read" : ""));
-}
-
-fs::path require_new(fs::path target) {
-  if (!target.has_filename()) target = target.parent_path();  // "folder/"
-  std::error_code error;
-  if (fs::exists(target, error) && !fs::is_empty(target, error)) {
-    throw Error(ErrorCode::usage, format_message("'{}' already exists; give a new folder", file_at(target)));
-  }
-  return target;
-}
-
-/// A folder beside the target that takes its place when it is whole, and is gone otherwise.
-class NewFolder {
- public:
-  explicit NewFolder(fs::path target)
-      : target_(require_new(std::move(target))), scratch_(target_), made_(scratch_.path() / "made") {
-    std::error_code error;
-    if (!fs::create_directory(made_, error)) throw_file_error("make", made_, error.value());
-  }
-
-  [[nodiscard]] const fs::path& path() const noexcept { return made_; }
-
-  void keep() const {
-    // An empty folder in its place is replaced.
-    if (const int error = scratch_.move_out(made_, target_); error != 0) throw_file_error("make", target_, error);
-    if (const int error = sync_folder(target_.parent_path()); error != 0) throw_file_error("make", target_, error);
-  }
-
- private:
-  fs::path target_;
-  ScratchFolder scratch_;
-  fs::path made_;
-};
-
 // activation(W x + b) of a file with the tensors "weight" and "bias", which BGE-M3 has beside its encoder.
-std::optional<DenseLayer> layer_beside(const fs::path& folder, const std::string& name, std::int64_t hidden_size) {
+std::optional<checkpoint::DenseLayer> layer_beside(const fs::path& folder, const std::string& name,
+                                                   std::int64_t hidden_size) {
   std::error_code unreadable;
   const fs::path file = folder / (name + ".safetensors");
   if (!fs::exists(file, unreadable)) return std::nullopt;
-  const Safetensors weights(file);
+  const checkpoint::Safetensors weights(file);
   const Shape& shape = weights.shape("weight");
   if (shape.size() != 2 || shape[1] != hidden_size || shape[0] < 1) {
     throw Error(ErrorCode::invalid_model, format_message("{}: weight is {}; accepted: [width, {}]", file_at(file),
                                                          to_string(shape), hidden_size));
   }
-  DenseLayer layer{.in = hidden_size, .out = shape[0], .weights = weights.floats("weight", shape)};
+  checkpoint::DenseLayer layer{.in = hidden_size, .out = shape[0], .weights = weights.floats("weight", shape)};
   layer.bias = weights.has("bias") ? weights.floats("bias", {layer.out})
                                    : std::vector<float>(static_cast<std::size_t>(layer.out), 0.0F);
   return layer;
 }
 
 // The rows of two tokens in the output layer, or in the table of words that it shares (tied weights).
-DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const Architecture& architecture) {
-  const std::optional<PairScore> score = read_pair_score(folder);
+checkpoint::DenseLayer score_of_tokens(const fs::path& folder, const checkpoint::Weights& weights,
+                                       const Architecture& architecture) {
+  const std::optional<checkpoint::PairScore> score = checkpoint::read_pair_score(folder);
   if (!score) throw Error(ErrorCode::invalid_model, format_message("'{}' has no LogitScore", file_at(folder)));
   const std::int64_t vocabulary = architecture.embeddings.vocabulary, size = architecture.transformer.hidden_size;
   const std::string table = weights.has("lm_head.weight") ? "lm_head.weight" : architecture.embeddings.words;
@@ -185,7 +122,7 @@ DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const
     }
     return weights.floats(table, {vocabulary, size}, token, 1);
   };
-  DenseLayer layer{.in = size, .out = 1, .weights = row_of(score->true_token), .bias = {0.0F}};
+  checkpoint::DenseLayer layer{.in = size, .out = 1, .weights = row_of(score->true_token), .bias = {0.0F}};
   if (score->false_token) {
     const std::vector<float> other = row_of(*score->false_token);
     std::ranges::transform(layer.weights, other, layer.weights.begin(), std::minus<>());
@@ -194,8 +131,8 @@ DenseLayer score_of_tokens(const fs::path& folder, const Weights& weights, const
 }
 
 // Each layer takes what the one before it gives.
-void require_fitting(const std::vector<DenseLayer>& layers, std::int64_t width) {
-  for (const DenseLayer& layer : layers) {
+void require_fitting(const std::vector<checkpoint::DenseLayer>& layers, std::int64_t width) {
+  for (const checkpoint::DenseLayer& layer : layers) {
     if (layer.in != width) {
       throw Error(ErrorCode::invalid_model,
                   fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, width));
@@ -204,8 +141,8 @@ void require_fitting(const std::vector<DenseLayer>& layers, std::int64_t width) 
   }
 }
 
-RepresentationSteps representations_of(const fs::path& folder, const SentenceModel& model, const Weights& weights,
-                                       const Architecture& architecture) {
+RepresentationSteps representations_of(const fs::path& folder, const checkpoint::SentenceModel& model,
+                                       const checkpoint::Weights& weights, const Architecture& architecture) {
   const std::int64_t hidden_size = architecture.transformer.hidden_size;
   RepresentationSteps steps{.splade = model.splade};
   if (model.late_interaction) {
@@ -264,8 +201,8 @@ std::string representation_name(const RepresentationSteps& steps) {
 
 /// What is known of an encoder before an element of its weights is read, except those of small layers beside it.
 struct DescribedEncoder {
-  SentenceModel model;
-  Safetensors weights;
+  checkpoint::SentenceModel model;
+  checkpoint::Safetensors weights;
   Architecture architecture;
   RepresentationSteps representations;
   std::string represented;  ///< what these are; empty: there are none
@@ -275,11 +212,12 @@ struct DescribedEncoder {
 
 // What import_encoder() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedEncoder describe_encoder(const fs::path& folder) {
-  SentenceModel model = read_sentence_settings(folder);
-  Safetensors weights(weights_in(folder, model.transformer_folder));
+  checkpoint::SentenceModel model = checkpoint::read_sentence_settings(folder);
+  checkpoint::Safetensors weights(weights_of(folder, model.transformer_folder));
   Architecture architecture;
   try {
-    architecture = describe_architecture(ConfigReader(read_file(model.transformer_folder / "config.json")), weights);
+    architecture =
+        describe_architecture(checkpoint::ConfigReader(read_file(model.transformer_folder / "config.json")), weights);
   } catch (const Error& error) {
     throw error.within({file_at(folder)});
   }
@@ -288,7 +226,7 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
     const auto pooled = static_cast<std::int64_t>(model.poolings.size()) * architecture.transformer.hidden_size;
     require_fitting(model.dense, pooled);
   }
-  require_tokenizer(folder, model.transformer_folder);
+  checkpoint::require_tokenizer(folder, model.transformer_folder);
   std::string represented = representation_name(representations);
   // Without those tensors it is an encoder like any other, whatever its architecture's name.
   const HeadKind head = represented.empty() ? architecture.head.kind : HeadKind::vectors;
@@ -301,29 +239,6 @@ DescribedEncoder describe_encoder(const fs::path& folder) {
           .represented = std::move(represented),
           .steps = std::move(steps),
           .head = head};
-}
-
-constexpr const char* modules_file = "modules.json";
-
-std::vector<Module> modules_in(const fs::path& folder) {
-  return read_modules(JsonSettings(folder / modules_file, JsonSettings::Json::value_t::array));
-}
-
-// What is read again where the model runs: the settings of the modules behind the transformer, and the weights of
-// dense layers.
-std::vector<std::string> module_files_in(const fs::path& folder, const std::vector<Module>& modules) {
-  std::vector<std::string> found;
-  for (std::size_t i = 1; i < modules.size(); ++i) {
-    if (modules[i].folder.empty()) continue;
-    std::vector<std::string> names{"config.json"};
-    if (modules[i].kind == "Dense") names.emplace_back("model.safetensors");
-    for (const std::string& name : names) {
-      std::error_code unreadable;
-      std::string file = modules[i].folder + "/" + name;
-      if (fs::is_regular_file(folder / file, unreadable)) found.push_back(std::move(file));
-    }
-  }
-  return found;
 }
 
 // modules.json whose transformer is in the folder itself.
@@ -347,113 +262,52 @@ bool copy_setting(const fs::path& folder, const fs::path& transformer, const fs:
 
 }  // namespace
 
-void require_tokenizer(const fs::path& folder, const fs::path& transformer_folder) {
-  std::error_code unreadable;
-  for (const fs::path& place : {transformer_folder, folder}) {
-    if (fs::is_regular_file(place / "tokenizer.json", unreadable)) return;
-  }
-  throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
-}
-
-std::uint64_t require_importable(const fs::path& folder) {
-  if (is_image_model(folder)) return require_importable_image_model(folder);
-  if (is_decoder_folder(folder)) return require_importable_decoder(folder);
+std::uint64_t require_importable_encoder(const fs::path& folder) {
   const DescribedEncoder encoder = describe_encoder(folder);
   write_encoder(encoder.weights, encoder.architecture, encoder.steps, {}, encoder.representations);
   return encoder.weights.float32_bytes();
 }
 
-ImportedEncoder import_encoder(const fs::path& folder, const fs::path& target, const DecoderImport& decoder) {
-  if (gguf::is_gguf_file(folder)) {
-    if (decoder.blocks) {
-      throw Error(ErrorCode::usage,
-                  format_message("'{}': a GGUF file keeps the precision of its weights", file_at(folder)));
-    }
-    NewFolder made(target);
-    ImportedEncoder imported = import_gguf(folder, made.path(), decoder.context_length);
-    made.keep();
-    return imported;
-  }
-  if (decoder.given() && !is_decoder_folder(folder)) {
-    throw Error(ErrorCode::usage,
-                format_message("'{}': weights in blocks and a context length are for models that generate text",
-                               file_at(folder)));
-  }
-  if (is_image_model(folder)) {
-    (void)weights_in(folder, folder);
-    NewFolder made(target);
-    ImportedEncoder imported = import_image_model(folder, made.path());
-    made.keep();
-    return imported;
-  }
-  if (is_decoder_folder(folder)) {
-    (void)weights_in(folder, folder);
-    NewFolder made(target);
-    ImportedEncoder imported = import_decoder(folder, made.path(), decoder);
-    if (decoder.check) decoder.check(made.path());
-    made.keep();
-    return imported;
-  }
+ImportedModel import_encoder(const fs::path& folder, const fs::path& target) {
   const DescribedEncoder encoder = describe_encoder(folder);
-  const SentenceModel& model = encoder.model;
-  const Weights& weights = encoder.weights;
+  const checkpoint::SentenceModel& model = encoder.model;
+  const checkpoint::Weights& weights = encoder.weights;
   const Architecture& architecture = encoder.architecture;
   const RepresentationSteps& representations = encoder.representations;
   const std::string& represented = encoder.represented;
   const HeadKind head = encoder.head;
   const VectorSteps& steps = encoder.steps;
 
-  NewFolder made(target);
-  ImportedEncoder imported{.family = architecture.model_type,
-                           .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
-                           .heads = architecture.transformer.heads,
-                           .width = architecture.transformer.hidden_size,
-                           .max_tokens = model.max_tokens,
-                           .pooling = std::string(name_of(steps.pooling)),
-                           .normalize = steps.normalize && head == HeadKind::vectors,
-                           .task = represented.empty() ? std::string(name_of(head)) : represented,
-                           .labels = head == HeadKind::vectors ? 0 : architecture.labels,
-                           .tasks = model.tasks,
-                           .copied = {},
-                           .left_out = unread_heads(folder, representations)};
-  std::vector<std::string> wanted(setting_files.begin(), setting_files.end());
-  const std::vector<Module> modules = modules_in(folder);
-  for (const std::string& name : module_files_in(folder, modules)) wanted.push_back(name);
+  ImportedModel imported{.family = architecture.model_type,
+                         .layers = static_cast<std::int64_t>(architecture.transformer.layers.size()),
+                         .heads = architecture.transformer.heads,
+                         .width = architecture.transformer.hidden_size,
+                         .max_tokens = model.max_tokens,
+                         .pooling = std::string(name_of(steps.pooling)),
+                         .normalize = steps.normalize && head == HeadKind::vectors,
+                         .task = represented.empty() ? std::string(name_of(head)) : represented,
+                         .labels = head == HeadKind::vectors ? 0 : architecture.labels,
+                         .tasks = model.tasks,
+                         .copied = {},
+                         .left_out = unread_heads(folder, representations)};
+  const auto files = checkpoint::setting_files();
+  std::vector<std::string> wanted(files.begin(), files.end());
+  const std::vector<checkpoint::Module> modules = checkpoint::modules_in(folder);
+  for (const std::string& name : checkpoint::module_files_in(folder, modules)) wanted.push_back(name);
   for (const std::string& name : wanted) {
-    if (copy_setting(folder, model.transformer_folder, made.path(), name)) imported.copied.push_back(name);
+    if (copy_setting(folder, model.transformer_folder, target, name)) imported.copied.push_back(name);
   }
   // The transformer's files have moved beside the ONNX file.
   if (!modules.empty() && !modules.front().folder.empty()) {
-    write_file_atomically(made.path() / modules_file, with_transformer_here(folder / modules_file));
+    write_file_atomically(target / checkpoint::modules_file, with_transformer_here(folder / checkpoint::modules_file));
   }
-  const fs::path tokenizer = made.path() / "tokenizer.json";
-  const JsonSettings tokenizer_config(made.path() / "tokenizer_config.json");
-  if (const auto changed = with_end_token(read_file(tokenizer), tokenizer_config)) {
+  const fs::path tokenizer = target / "tokenizer.json";
+  const JsonSettings tokenizer_config(target / "tokenizer_config.json");
+  if (const auto changed = checkpoint::with_end_token(read_file(tokenizer), tokenizer_config)) {
     write_file_atomically(tokenizer, *changed);
   }
-  write_encoder(weights, architecture, steps, made.path() / "model.onnx", representations);
-  made.keep();
+  write_encoder(weights, architecture, steps, target / "model.onnx", representations);
   return imported;
-}
-
-std::vector<std::string> setting_files_in(const fs::path& folder) {
-  std::vector<std::string> found;
-  const auto look_in = [&](const fs::path& place) {
-    for (const char* name : setting_files) {
-      std::error_code unreadable;
-      if (!fs::is_regular_file(folder / place / name, unreadable)) continue;
-      std::string file = (place / name).generic_string();
-      if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
-    }
-  };
-  look_in("");
-  const std::vector<Module> modules = modules_in(folder);
-  if (!modules.empty() && !modules.front().folder.empty()) look_in(modules.front().folder);
-  for (std::string& file : module_files_in(folder, modules)) {
-    if (std::find(found.begin(), found.end(), file) == found.end()) found.push_back(std::move(file));
-  }
-  std::sort(found.begin(), found.end());
-  return found;
 }
 
 }  // namespace gpux::importer

@@ -8,15 +8,17 @@
 
 #include "base/files.h"
 #include "base/format_message.h"
+#include "checkpoint/class_labels.h"
+#include "checkpoint/image_preprocessing.h"
+#include "checkpoint/image_project.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/sentence_model.h"
+#include "checkpoint/setting_files.h"
 #include "gpux/error.h"
-#include "importer/class_labels.h"
 #include "importer/families/vision.h"
 #include "importer/graph/image_graph.h"
-#include "importer/image_preprocessing.h"
-#include "importer/image_project.h"
-#include "importer/json_settings.h"
-#include "importer/safetensors.h"
-#include "importer/sentence_model.h"
+#include "importer/weights_of.h"
 #include "onnx/text.h"
 
 namespace gpux::importer {
@@ -36,7 +38,7 @@ image::Size input_size(const image::Recipe& recipe, const fs::path& folder) {
 }
 
 // A tensor that no tower has is part of another computation.
-void refuse_unused(const Weights& weights, const std::set<std::string>& used, const VisionModel& model) {
+void refuse_unused(const checkpoint::Weights& weights, const std::set<std::string>& used, const VisionModel& model) {
   for (const std::string& name : weights.names()) {
     const bool is_ignored = std::any_of(model.ignored.begin(), model.ignored.end(),
                                         [&](const std::string& suffix) { return name.ends_with(suffix); });
@@ -48,7 +50,7 @@ void refuse_unused(const Weights& weights, const std::set<std::string>& used, co
 }
 
 std::vector<std::string> copy_settings(const fs::path& folder, const fs::path& target) {
-  std::vector<std::string> files = setting_files_in(folder);
+  std::vector<std::string> files = checkpoint::setting_files_in(folder);
   for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
     std::error_code unreadable;
     if (fs::is_regular_file(folder / name, unreadable)) files.emplace_back(name);
@@ -59,7 +61,7 @@ std::vector<std::string> copy_settings(const fs::path& folder, const fs::path& t
 
 /// What is known of a model before an element of its weights is read.
 struct DescribedImageModel {
-  Safetensors weights;
+  checkpoint::Safetensors weights;
   VisionModel model;
   image::Recipe recipe;
   image::Size size;  ///< of the tensors that images become
@@ -67,19 +69,16 @@ struct DescribedImageModel {
 
 // What import_image_model() refuses because of the settings and the names and sizes of the tensors is refused here.
 DescribedImageModel describe(const fs::path& folder) {
-  const auto weights_file = safetensors_in(folder);
-  if (!weights_file)
-    throw Error(ErrorCode::not_found, format_message("'{}' has no model.safetensors", file_at(folder)));
-  Safetensors weights(*weights_file);
+  checkpoint::Safetensors weights(weights_of(folder, folder));
   VisionModel model;
   try {
     model = describe_vision_model(read_file(folder / "config.json"), weights);
   } catch (const Error& error) {
     throw error.within({file_at(folder)});
   }
-  image::Recipe recipe = read_image_preprocessing(folder);
+  image::Recipe recipe = checkpoint::read_image_preprocessing(folder);
   const image::Size size = input_size(recipe, folder);
-  if (model.text) require_tokenizer(folder, folder);
+  if (model.text) checkpoint::require_tokenizer(folder, folder);
   return {.weights = std::move(weights), .model = std::move(model), .recipe = std::move(recipe), .size = size};
 }
 
@@ -98,52 +97,52 @@ std::uint64_t require_importable_image_model(const fs::path& folder) {
   return described.weights.float32_bytes();
 }
 
-ImportedEncoder import_image_model(const fs::path& folder, const fs::path& target) {
+ImportedModel import_image_model(const fs::path& folder, const fs::path& target) {
   const DescribedImageModel described = describe(folder);
-  const Weights& weights = described.weights;
+  const checkpoint::Weights& weights = described.weights;
   const VisionModel& model = described.model;
   const JsonSettings config(folder / "config.json");
-  ImageProject project;
+  checkpoint::ImageProject project;
   project.name = fs::weakly_canonical(folder).filename().string();
   project.recipe = described.recipe;
   const image::Size size = described.size;
   const Transformer& layers = model.image.transformer;
   const bool is_classifier = model.image.head.kind == ImageHeadKind::classification;
-  ImportedEncoder imported{.family = model.model_type,
-                           .layers = static_cast<std::int64_t>(layers.layers.size()),
-                           .heads = layers.heads,
-                           .width = layers.hidden_size,
-                           .max_tokens = 0,
-                           .pooling = {},
-                           .normalize = model.text.has_value(),
-                           .task = is_classifier ? "image classification" : "",
-                           .labels = is_classifier ? model.image.head.dense.out : 0,
-                           .copied = copy_settings(folder, target),
-                           .image_height = size.height,
-                           .image_width = size.width};
+  ImportedModel imported{.family = model.model_type,
+                         .layers = static_cast<std::int64_t>(layers.layers.size()),
+                         .heads = layers.heads,
+                         .width = layers.hidden_size,
+                         .max_tokens = 0,
+                         .pooling = {},
+                         .normalize = model.text.has_value(),
+                         .task = is_classifier ? "image classification" : "",
+                         .labels = is_classifier ? model.image.head.dense.out : 0,
+                         .copied = copy_settings(folder, target),
+                         .image_height = size.height,
+                         .image_width = size.width};
   project.files = imported.copied;
   std::set<std::string> used;
   if (model.text) {
     project.source = "text_model.onnx";
     project.image_tower = "vision_model.onnx";
-    project.zero_shot = read_zero_shot_scale(folder);
+    project.zero_shot = checkpoint::read_zero_shot_scale(folder);
     used = write_text_tower(weights, *model.text, target / project.source);
     used.merge(write_image_model(weights, model.image, size, target / project.image_tower));
-    imported.max_tokens = read_sentence_settings(folder).max_tokens;
+    imported.max_tokens = checkpoint::read_sentence_settings(folder).max_tokens;
   } else {
     project.source = "model.onnx";
     used = write_image_model(weights, model.image, size, target / project.source);
   }
   refuse_unused(weights, used, model);
   if (is_classifier) {
-    project.labels = class_labels_in(config);
+    project.labels = checkpoint::class_labels_in(config);
     if (!project.labels.empty()) {
       project.labelled_output = "logits";
       project.labelled_type = "float32";
       project.is_multi_label = config.text("problem_type") == "multi_label_classification";
     }
   }
-  write_file_atomically(target / "gpux.yml", project_text(project));
+  write_file_atomically(target / "gpux.yml", checkpoint::project_text(project));
   return imported;
 }
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "importer/import_encoder.h"
+#include "importer/imported_model.h"
 
 namespace gpux::importer {
 
@@ -18,6 +18,6 @@ std::uint64_t require_importable_image_model(const std::filesystem::path& folder
 /// Writes into `target`, a folder: the ONNX file of the folder's model.safetensors and config.json, or text_model.onnx
 /// and vision_model.onnx of a model with two towers; gpux.yml with how images become its input; and copies of the files
 /// of settings. Errors not_found, invalid_config, invalid_model, storage, permission.
-ImportedEncoder import_image_model(const std::filesystem::path& folder, const std::filesystem::path& target);
+ImportedModel import_image_model(const std::filesystem::path& folder, const std::filesystem::path& target);
 
 }  // namespace gpux::importer

@@ -14,14 +14,15 @@
 
 #include "base/files.h"
 #include "base/format_message.h"
+#include "checkpoint/exported_files.h"
+#include "checkpoint/setting_files.h"
 #include "embedding/open_tokenizer.h"
 #include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
 #include "generation/genai_config.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
-#include "importer/exported_files.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
 
@@ -100,7 +101,7 @@ generation::QuantizationAgreement check_quantized(const fs::path& original, cons
   const text::Tokenizer tokenizer = embedding::open_tokenizer(quantized / "tokenizer.json");
   const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
   const fs::path unquantized = scratch / "unquantized";
-  importer::import_encoder(original, unquantized, {.context_length = request.context_length});
+  importer::import_model(original, unquantized, {.context_length = request.context_length});
   const generation::TextPredictions expected = predictions_of(unquantized, parts, request.load);
   std::error_code left_for_later;
   fs::remove_all(unquantized, left_for_later);
@@ -123,7 +124,7 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   (void)generation::read_model_files(located.onnx_file.parent_path());
   PackageContent content = package_content(located, request.load.provider);
   content.origin = request.origin;
-  for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
+  for (const std::string& file : checkpoint::setting_files_in(folder)) content.files.push_back({folder / file, file});
   LoadSettings settings = resolve_check(request.load, located);
   settings.options.cache_precision = CachePrecision::automatic;
   if (request.load.precision) content.precision = settings.options.precision;

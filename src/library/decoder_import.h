@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "generation/quantization_gate.h"
-#include "importer/import_encoder.h"
+#include "importer/imported_model.h"
 #include "library/folder_import.h"
 
 namespace gpux {

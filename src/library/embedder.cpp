@@ -42,7 +42,7 @@ struct Embedder::State {
   }
 
   void apply_prompt(const std::string& name, embedding::EmbedOptions& options) const {
-    const importer::SentenceModel& model = encoder.embedder->encoder().model();
+    const checkpoint::SentenceModel& model = encoder.embedder->encoder().model();
     if (embedding::choose_prompt(model, name, options)) return;
     const std::vector<std::string> known = embedding::prompt_names(model);
     throw Error(ErrorCode::usage, fmt::format("there is no prompt '{}'; the model's prompts: {}", name,

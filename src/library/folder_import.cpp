@@ -8,21 +8,23 @@
 #include "base/format_message.h"
 #include "base/log.h"
 #include "base/scratch_folder.h"
+#include "checkpoint/decoder_folder.h"
+#include "checkpoint/exported_files.h"
+#include "checkpoint/image_preprocessing.h"
+#include "checkpoint/image_project.h"
+#include "checkpoint/reranker_format.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/sentence_model.h"
+#include "checkpoint/setting_files.h"
 #include "embedding/embedder.h"
 #include "embedding/open_tokenizer.h"
 #include "generation/generation_config.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
-#include "importer/exported_files.h"
 #include "importer/gguf/gguf_file.h"
-#include "importer/image_preprocessing.h"
-#include "importer/image_project.h"
 #include "importer/import_decoder.h"
-#include "importer/import_encoder.h"
-#include "importer/reranker_format.h"
-#include "importer/safetensors.h"
-#include "importer/sentence_model.h"
+#include "importer/import_model.h"
 #include "library/decoder_import.h"
 #include "library/other_folder.h"
 #include "model/open_image_encoder.h"
@@ -38,26 +40,26 @@ namespace {
 namespace fs = std::filesystem;
 
 // The folder as the settings of its reranker's format read it; empty where it is none, or has settings of its own.
-std::optional<importer::RerankerFolder> reranker_folder(const fs::path& folder, const std::string& asked,
-                                                        bool is_onnx) {
+std::optional<checkpoint::RerankerFolder> reranker_folder(const fs::path& folder, const std::string& asked,
+                                                          bool is_onnx) {
   if (asked.empty()) {
-    const auto of_card = is_onnx ? std::nullopt : importer::reranker_format_in(folder);
+    const auto of_card = is_onnx ? std::nullopt : checkpoint::reranker_format_in(folder);
     if (!of_card) return std::nullopt;
-    return std::optional<importer::RerankerFolder>(std::in_place, folder, *of_card);
+    return std::optional<checkpoint::RerankerFolder>(std::in_place, folder, *of_card);
   }
-  const auto format = importer::reranker_format_from(asked);
+  const auto format = checkpoint::reranker_format_from(asked);
   if (!format)
     throw Error(ErrorCode::usage, format_message("{} '{}'; accepted: qwen3", setting_named("reranker"), asked));
   if (is_onnx) {
     throw Error(ErrorCode::usage, format_message("{}: '{}' has an ONNX file; accepted: a folder with safetensors",
                                                  setting_named("reranker"), file_at(folder)));
   }
-  return std::optional<importer::RerankerFolder>(std::in_place, folder, *format);
+  return std::optional<checkpoint::RerankerFolder>(std::in_place, folder, *format);
 }
 
 // Reads the folder, or what stands for it, whose name the user does not know.
 template <typename Read>
-auto in_place_of(const fs::path& folder, const std::optional<importer::RerankerFolder>& other, const Read& read) {
+auto in_place_of(const fs::path& folder, const std::optional<checkpoint::RerankerFolder>& other, const Read& read) {
   if (!other) return read(folder);
   try {
     return read(other->path());
@@ -69,7 +71,7 @@ auto in_place_of(const fs::path& folder, const std::optional<importer::RerankerF
 // That it loads, and has what its task needs, is seen before it is stored.
 ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference>& names, const ImportRequest& flags,
                              const fs::path& scratch, Store& store, const evaluation::VariantListener& listener) {
-  importer::SentenceModel model = importer::read_sentence_model(folder, flags.file);
+  checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder, flags.file);
   LocatedModel located;
   located.onnx_file = model.onnx_file;
   located.name = flags.package_name.empty() ? names.front().name : flags.package_name;
@@ -77,7 +79,7 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   located.pulled_from = flags.origin.source;
   PackageContent content = package_content(located, flags.load.provider);
   content.origin = flags.origin;
-  for (const std::string& file : importer::setting_files_in(folder)) content.files.push_back({folder / file, file});
+  for (const std::string& file : checkpoint::setting_files_in(folder)) content.files.push_back({folder / file, file});
   LoadSettings settings = resolve_check(evaluation::request_beside(flags.load), located);
   if (flags.load.precision) content.precision = settings.options.precision;
   const Signature signature = ModelInspector::inspect(located.onnx_file).signature;
@@ -123,8 +125,8 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
 std::string image_project_text(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::is_regular_file(folder / project_file_name, unreadable)) return read_file(folder / project_file_name);
-  const std::optional<importer::ImageProject> project = importer::read_image_project(folder);
-  return project ? importer::project_text(*project) : std::string();
+  const std::optional<checkpoint::ImageProject> project = checkpoint::read_image_project(folder);
+  return project ? checkpoint::project_text(*project) : std::string();
 }
 
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
@@ -183,7 +185,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
     const embedding::ImageEmbedder embedder(tower->facts, std::move(input), std::move(runtime));
     package.dimension = embedder.encoder().dimension();
     if (!located.project->image_tower.empty()) {
-      std::optional<importer::SentenceModel> sentences = importer::sentence_model_of(located.onnx_file);
+      std::optional<checkpoint::SentenceModel> sentences = checkpoint::sentence_model_of(located.onnx_file);
       if (!sentences) {
         throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
       }
@@ -204,15 +206,15 @@ namespace {
 // Of the transformer, or else of the whole.
 fs::path tokenizer_in(const fs::path& folder) {
   std::error_code unreadable;
-  const fs::path beside = importer::transformer_folder_of(folder) / "tokenizer.json";
+  const fs::path beside = checkpoint::transformer_folder_of(folder) / "tokenizer.json";
   return fs::is_regular_file(beside, unreadable) ? beside : folder / "tokenizer.json";
 }
 
 // What is found where the model is stored is found before it is converted.
 void require_readable_texts(const fs::path& folder) {
-  if (importer::has_image_preprocessing(folder) || importer::is_decoder_folder(folder)) return;
+  if (checkpoint::has_image_preprocessing(folder) || checkpoint::is_decoder_folder(folder)) return;
   (void)pipeline::require_text_settings(folder);
-  (void)importer::read_sentence_settings(folder);
+  (void)checkpoint::read_sentence_settings(folder);
   (void)embedding::open_tokenizer(tokenizer_in(folder));
 }
 
@@ -220,7 +222,7 @@ void require_readable_texts(const fs::path& folder) {
 void warn_of_tokens(const fs::path& folder) {
   std::error_code unreadable;
   try {
-    const std::uint64_t rows = importer::vocabulary_of(importer::transformer_folder_of(folder));
+    const std::uint64_t rows = checkpoint::vocabulary_of(checkpoint::transformer_folder_of(folder));
     const fs::path file = tokenizer_in(folder);
     if (rows == 0 || !fs::is_regular_file(file, unreadable)) return;
     const std::string note = text::note_on_embedded(embedding::open_tokenizer(file), rows);
@@ -235,7 +237,7 @@ void warn_of_tokens(const fs::path& folder) {
 // What the generator refuses when it is loaded.
 void require_supported_generation(const fs::path& folder) {
   std::error_code unreadable;
-  if (!importer::is_decoder_folder(folder) || fs::exists(folder / "genai_config.json", unreadable)) return;
+  if (!checkpoint::is_decoder_folder(folder) || fs::exists(folder / "genai_config.json", unreadable)) return;
   (void)generation::sampling_in(JsonSettings(folder / "generation_config.json"));
 }
 
@@ -251,9 +253,9 @@ std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, co
   }
   if (!reranker.empty()) (void)reranker_folder(folder, reranker, is_onnx);
   // Whether such a folder is a model of images is decided by the inputs of its ONNX file.
-  if (importer::has_image_preprocessing(folder)) return 0;
-  const importer::SentenceModel model = importer::read_sentence_settings(folder);
-  importer::require_tokenizer(folder, model.transformer_folder);
+  if (checkpoint::has_image_preprocessing(folder)) return 0;
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_settings(folder);
+  checkpoint::require_tokenizer(folder, model.transformer_folder);
   require_readable_texts(folder);
   return 0;
 }
@@ -262,7 +264,7 @@ std::uint64_t require_importable_folder(const fs::path& folder, bool is_onnx, co
 bool is_onnx_folder(const fs::path& folder) {
   std::error_code unreadable;
   if (fs::exists(folder / "genai_config.json", unreadable)) return true;
-  const fs::path transformer = importer::transformer_folder_of(folder);
+  const fs::path transformer = checkpoint::transformer_folder_of(folder);
   for (const fs::path& place : {folder, transformer}) {
     if (fs::exists(place / "model.onnx", unreadable) || fs::exists(place / "onnx/model.onnx", unreadable)) return true;
   }
@@ -270,7 +272,7 @@ bool is_onnx_folder(const fs::path& folder) {
     if (fs::exists(folder / place / "text_model.onnx", unreadable)) return true;
   }
   const bool has_others = !exported_files_in(folder).empty() || !exported_files_in(transformer).empty();
-  return has_others && !importer::safetensors_in(transformer);
+  return has_others && !checkpoint::safetensors_in(transformer);
 }
 
 // Whether there is something to be compared with the model.
@@ -292,7 +294,7 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   const bool is_onnx = !flags.file.empty() || is_onnx_folder(flags.folder);
   std::vector<Reference> names;
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
-  std::optional<importer::ImportedEncoder> imported;
+  std::optional<importer::ImportedModel> imported;
   std::optional<generation::QuantizationAgreement> quantization;
   const ScratchFolder scratch;
   fs::path folder = flags.folder;
@@ -302,7 +304,7 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
     throw Error(ErrorCode::usage, format_message("{}: '{}' is ONNX already, and its positions cannot be changed",
                                                  setting_named("context_length"), flags.folder));
   }
-  if (!as_reranker && importer::is_decoder_folder(folder)) {
+  if (!as_reranker && checkpoint::is_decoder_folder(folder)) {
     if (is_onnx && flags.quantize.given()) {
       throw Error(
           ErrorCode::usage,
@@ -322,20 +324,20 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
     decoder.check = [&](const fs::path& made) { quantization = check_quantized(folder, made, flags, scratch.path()); };
   }
   if (fs::is_directory(folder, unreadable)) warn_of_tokens(folder);
-  // What is ONNX already goes into the store as it is; import_encoder() refuses to make a folder of it.
+  // What is ONNX already goes into the store as it is; import_model() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const auto require_texts = [](const fs::path& read) { require_readable_texts(read); };
     if (!importer::gguf::is_gguf_file(folder)) in_place_of(folder, as_reranker, require_texts);
     const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
-                           [&](const fs::path& read) { return importer::import_encoder(read, target, decoder); });
+                           [&](const fs::path& read) { return importer::import_model(read, target, decoder); });
     folder = target;
   }
   std::optional<ImportedPackage> package;
   const std::string project = names.empty() ? std::string() : image_project_text(folder);
   if (!project.empty()) {
     package = store_image_folder(folder, project, names, flags, scratch.path(), store);
-  } else if (!names.empty() && importer::is_decoder_folder(folder)) {
+  } else if (!names.empty() && checkpoint::is_decoder_folder(folder)) {
     package = store_decoder_folder(folder, names, flags, store);
   } else if (!names.empty()) {
     package = store_folder(folder, names, flags, scratch.path(), store, listener);

@@ -11,7 +11,7 @@
 #include "evaluation/made_variant.h"
 #include "generation/quantization_gate.h"
 #include "gpux/verdict.h"
-#include "importer/import_encoder.h"
+#include "importer/imported_model.h"
 #include "model/load_settings.h"
 #include "store/store.h"
 
@@ -44,7 +44,7 @@ struct ImportedPackage {
 };
 
 struct ImportedFolder {
-  std::optional<importer::ImportedEncoder> converted;             ///< where its weights were not ONNX yet
+  std::optional<importer::ImportedModel> converted;               ///< where its weights were not ONNX yet
   std::optional<generation::QuantizationAgreement> quantization;  ///< of a decoder with quantized weights
   std::optional<ImportedPackage> package;                         ///< where it was stored
   std::vector<Reference> names;

@@ -11,10 +11,10 @@
 #include "base/format_message.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
+#include "checkpoint/setting_files.h"
 #include "embedding/graph_pooling.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
-#include "importer/import_encoder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
 #include "provider/shape_profile.h"
@@ -45,7 +45,7 @@ void add_text_files(const OpenModel& model, PackageContent& content) {
   if (!model.pipeline) return;
   const fs::path folder = model.pipeline->settings().tokenizer_file.parent_path();
   const fs::path below = model.located.project ? folder.lexically_relative(model.located.project->folder()) : "";
-  for (const std::string& file : importer::setting_files_in(folder)) {
+  for (const std::string& file : checkpoint::setting_files_in(folder)) {
     const std::string name = (below / file).lexically_normal().generic_string();
     const bool is_known = std::any_of(content.files.begin(), content.files.end(),
                                       [&](const PackageFile& known) { return known.name == name; });
@@ -56,7 +56,7 @@ void add_text_files(const OpenModel& model, PackageContent& content) {
 // serve refuses it, too: found here before the package is stored.
 void require_fitting_batching(const OpenModel& model) {
   if (!model.located.project || !model.located.project->serving.batching) return;
-  if (importer::sentence_model_of(model.located.onnx_file)) return;
+  if (checkpoint::sentence_model_of(model.located.onnx_file)) return;
   throw Error(ErrorCode::invalid_config,
               fmt::format("{}: serving.batching applies to vectors of texts, and '{}' makes none",
                           model.located.project->where("serving.batching"), model.located.name));
@@ -118,7 +118,7 @@ std::string shapes_of(const LoadRequest& request) {
 
 // Texts are embedded with the vectors pooled in the graph, which is another model to the provider.
 void compile_pooled(const BuildRequest& flags, const OpenModel& model, const LoadOptions& options) {
-  const auto sentences = importer::sentence_model_of(model.located.onnx_file);
+  const auto sentences = checkpoint::sentence_model_of(model.located.onnx_file);
   if (!sentences) return;
   LoadOptions pooled = options;
   pooled.optimized_model.clear();
@@ -169,7 +169,7 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   std::optional<evaluation::MadeVariant> variant;
   if (flags.quantize.given()) {
     const fs::path& onnx_file = model.located.onnx_file;
-    const auto sentences = flags.quantize.samples.empty() ? importer::sentence_model_of(onnx_file) : std::nullopt;
+    const auto sentences = flags.quantize.samples.empty() ? checkpoint::sentence_model_of(onnx_file) : std::nullopt;
     variant =
         evaluation::make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch.path(), listener);
     add_to(content, variant->kept);

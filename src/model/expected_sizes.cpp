@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/text_batching.h"
 #include "gpux/error.h"
-#include "importer/sentence_model.h"
 #include "runtime/image_input.h"
 #include "runtime/scheduling/batch.h"
 
@@ -132,12 +132,12 @@ class Sizes {
 
 void read_texts(const LocatedModel& located, const Signature& signature, SizeFacts& facts) {
   if (!std::ranges::any_of(signature.inputs, takes_tokens)) return;
-  const auto folder = importer::tokenizer_folder_of(located.onnx_file);
+  const auto folder = checkpoint::tokenizer_folder_of(located.onnx_file);
   const bool has_tokenizer = folder || (located.project && located.project->text.tokenizer);
   if (!has_tokenizer) return;
   facts.reads_texts = true;
   if (folder) {
-    const importer::TokenLimits limits = importer::read_token_limits(*folder);
+    const checkpoint::TokenLimits limits = checkpoint::read_token_limits(*folder);
     facts.max_tokens = limits.max_tokens;
     facts.fills_up = limits.pads_to_max_tokens;
   }

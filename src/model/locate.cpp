@@ -10,9 +10,9 @@
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
+#include "checkpoint/exported_files.h"
+#include "checkpoint/image_project.h"
 #include "gpux/error.h"
-#include "importer/exported_files.h"
-#include "importer/image_project.h"
 #include "project/trust_policy.h"
 
 namespace gpux {
@@ -113,9 +113,9 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
   if (config)
     return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
   if (const auto project_file = project_file_in(folder)) return from_project_file(*project_file);
-  if (const auto project = importer::read_image_project(folder)) {
+  if (const auto project = checkpoint::read_image_project(folder)) {
     // As gpux import would write it.
-    ProjectFile parsed = parse_project_file(importer::project_text(*project), folder / project_file_name);
+    ProjectFile parsed = parse_project_file(checkpoint::project_text(*project), folder / project_file_name);
     fs::path source = parsed.source;
     return located(std::move(parsed), std::move(source));
   }

@@ -26,7 +26,8 @@ struct LocatedModel {
 /// Finds what `argument` means. A path that exists, with or without "./", is that path:
 /// - an ONNX file is only that file, even if there is a gpux.yml next to it;
 /// - a .yml or .yaml file is a gpux.yml;
-/// - a folder is its gpux.yml, or without one what importer::read_image_project() makes of its settings, its only .onnx
+/// - a folder is its gpux.yml, or without one what checkpoint::read_image_project() makes of its settings, its only
+/// .onnx
 ///   file, or onnx/model.onnx.
 /// Anything else is a name in the store, NAME[:TAG], and only ever that model; or an id, as find_stored() has it.
 /// `config` names the gpux.yml to use instead: a path, or for a folder one inside it.

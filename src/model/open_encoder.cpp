@@ -17,10 +17,10 @@
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
+#include "checkpoint/image_project.h"
 #include "embedding/graph_pooling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "importer/image_project.h"
 #include "model/level_choice.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
@@ -31,19 +31,19 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Chosen {
-  importer::SentenceModel model;
+  checkpoint::SentenceModel model;
   LocatedModel located;
 };
 
 Chosen in_folder(const std::string& folder) {
-  Chosen chosen{importer::read_sentence_model(folder), {}};
+  Chosen chosen{checkpoint::read_sentence_model(folder), {}};
   chosen.located.onnx_file = chosen.model.onnx_file;
   chosen.located.name = chosen.model.name;
   return chosen;
 }
 
 Chosen with_texts(LocatedModel located, const std::string& name) {
-  std::optional<importer::SentenceModel> found = importer::sentence_model_of(located.onnx_file);
+  std::optional<checkpoint::SentenceModel> found = checkpoint::sentence_model_of(located.onnx_file);
   if (!found && image_tower_of(located)) {
     throw Error(ErrorCode::usage,
                 fmt::format("'{}' makes vectors of images, not of texts: give images as @FILE or @FOLDER", name));
@@ -59,7 +59,7 @@ Chosen with_texts(LocatedModel located, const std::string& name) {
 // A folder of Hugging Face's layout, or whatever a MODEL argument means elsewhere.
 Chosen find_model(const std::string& model) {
   std::error_code unreadable;
-  if (fs::is_directory(model, unreadable) && !project_file_in(model) && !importer::read_image_project(model)) {
+  if (fs::is_directory(model, unreadable) && !project_file_in(model) && !checkpoint::read_image_project(model)) {
     return in_folder(model);
   }
   if (fs::is_regular_file(model, unreadable) && fs::path(model).extension() != ".onnx") {
@@ -102,7 +102,7 @@ Chosen level_model(const embedding::Level& level, const fs::path& folder) {
                           level.name, level.model, looked, name));
 }
 
-void apply_prompt(const EncoderFlags& flags, const importer::SentenceModel& model, embedding::EmbedOptions& options) {
+void apply_prompt(const EncoderFlags& flags, const checkpoint::SentenceModel& model, embedding::EmbedOptions& options) {
   if (flags.prompt.empty()) {
     const std::string problem = utf8_problem(flags.prompt_text.value_or(""));
     if (!problem.empty())

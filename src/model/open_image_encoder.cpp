@@ -10,11 +10,11 @@
 #include "base/format_message.h"
 #include "base/machine.h"
 #include "base/sha256.h"
+#include "checkpoint/image_project.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/sentence_model.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "importer/image_project.h"
-#include "importer/json_settings.h"
-#include "importer/sentence_model.h"
 #include "model/level_choice.h"
 #include "model/open_model.h"
 #include "model/required_precision.h"
@@ -33,7 +33,7 @@ std::string model_type_in(const fs::path& folder) {
 bool is_compared_by_cosine(std::string_view model_type) {
   constexpr std::string_view tower = "_vision_model";
   if (model_type.ends_with(tower)) model_type.remove_suffix(tower.size());
-  return importer::has_two_towers(model_type);
+  return checkpoint::has_two_towers(model_type);
 }
 
 void refuse_text_flags(const EncoderFlags& flags) {
@@ -62,7 +62,7 @@ std::optional<ImageTower> image_tower_of(const LocatedModel& located) {
   const bool has_texts = !project.image_tower.empty();
   tower.facts.vectors.normalizes = has_texts || is_compared_by_cosine(tower.facts.model_type);
   if (!has_texts) return tower;
-  if (const auto texts = importer::sentence_model_of(located.onnx_file)) {
+  if (const auto texts = checkpoint::sentence_model_of(located.onnx_file)) {
     tower.facts.vectors.truncate_dim = texts->dimensions;
     tower.similarity = texts->similarity.value_or(Similarity::cosine);
   }

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "checkpoint/json_settings.h"
+#include "checkpoint/module_list.h"
+#include "checkpoint/sentence_model.h"
+#include "checkpoint/transformer_settings.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "importer/json_settings.h"
-#include "importer/module_list.h"
-#include "importer/sentence_model.h"
-#include "importer/transformer_settings.h"
 
 namespace gpux {
 namespace {
@@ -47,7 +47,7 @@ std::vector<fs::path> module_folders_of(const fs::path& folder) {
   std::vector<fs::path> folders;
   try {
     const JsonSettings modules(folder / "modules.json", JsonSettings::Json::value_t::array);
-    for (const importer::Module& module : importer::read_modules(modules)) {
+    for (const checkpoint::Module& module : checkpoint::read_modules(modules)) {
       if (!module.folder.empty()) folders.push_back(folder / module.folder);
     }
   } catch (const Error&) {
@@ -68,7 +68,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 
 void append_settings(std::string& out, const fs::path& folder) {
   for (const char* name : settings_files) append_file(out, folder / name);
-  for (const char* name : importer::transformer_settings_files) append_file(out, folder / name);
+  for (const char* name : checkpoint::transformer_settings_files) append_file(out, folder / name);
   for (const fs::path& module : module_folders_of(folder)) {
     for (const fs::path& file : entries_of(module)) append_file(out, file);
   }
@@ -105,7 +105,7 @@ std::string PackageFingerprints::of(const LocatedModel& model) {
   append_onnx(out, model.onnx_file);
   const fs::path folder = model.onnx_file.parent_path();
   append_settings(out, folder);
-  const fs::path tokenizer_folder = importer::tokenizer_folder_of(model.onnx_file).value_or(folder);
+  const fs::path tokenizer_folder = checkpoint::tokenizer_folder_of(model.onnx_file).value_or(folder);
   if (tokenizer_folder != folder) append_settings(out, tokenizer_folder);
   if (!model.project) return out;
   for (const std::string& name : model.project->files) append_file(out, model.project->folder() / name);

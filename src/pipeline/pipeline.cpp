@@ -361,7 +361,7 @@ text::EncodeOptions Pipeline::encode_options(const PrepareOptions& options) cons
 }
 
 std::vector<std::uint32_t> Pipeline::templated_row(const TextRows& rows, std::size_t row,
-                                                   const importer::PairTemplate& pair_template) const {
+                                                   const checkpoint::PairTemplate& pair_template) const {
   const std::string* document = rows.pair(row);
   if (document == nullptr) {
     throw Error(ErrorCode::invalid_input, fmt::format("'{}' is missing: the model scores pairs", second_));

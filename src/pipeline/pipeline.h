@@ -119,7 +119,7 @@ class Pipeline {
   [[nodiscard]] text::EncodeOptions encode_options(const PrepareOptions& options) const;
   [[nodiscard]] text::Encoding encode_row(const TextRows& rows, std::size_t row) const;
   [[nodiscard]] std::vector<std::uint32_t> templated_row(const TextRows& rows, std::size_t row,
-                                                         const importer::PairTemplate& pair_template) const;
+                                                         const checkpoint::PairTemplate& pair_template) const;
   [[nodiscard]] std::vector<Part> prepare_windows(const TextRows& rows, std::size_t row) const;
   [[nodiscard]] Part part_of(std::span<const std::uint32_t> ids, std::span<const std::uint32_t> type_ids,
                              std::size_t row) const;

@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/format_message.h"
+#include "checkpoint/class_labels.h"
+#include "checkpoint/filled_tokens.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/sentence_model.h"
 #include "gpux/error.h"
-#include "importer/class_labels.h"
-#include "importer/filled_tokens.h"
-#include "importer/json_settings.h"
-#include "importer/sentence_model.h"
 
 namespace gpux::pipeline {
 namespace {
@@ -26,7 +26,7 @@ std::size_t label_count(const JsonSettings& config, const std::vector<std::strin
 }
 
 Task task_in(const JsonSettings& config, const std::vector<std::string>& labels) {
-  const std::string architecture = importer::architecture_in(config);
+  const std::string architecture = checkpoint::architecture_in(config);
   if (architecture.ends_with("ForSequenceClassification")) {
     return label_count(config, labels) == 1 ? Task::text_ranking : Task::text_classification;
   }
@@ -65,16 +65,16 @@ PairActivation ranking_in(const JsonSettings& config, const JsonSettings& cross_
 
 void read_task(const fs::path& folder, TextSettings& settings) {
   const JsonSettings config(folder / "config.json");
-  settings.labels = importer::class_labels_in(config);
+  settings.labels = checkpoint::class_labels_in(config);
   settings.task = task_in(config, settings.labels);
   settings.activation = activation_in(config, settings.labels);
-  if (std::optional<importer::PairScore> score = importer::read_pair_score(folder)) {
+  if (std::optional<checkpoint::PairScore> score = checkpoint::read_pair_score(folder)) {
     settings.task = Task::text_ranking;
     settings.labels.clear();
     settings.pair_template = std::move(score->pair_template);
   }
   const bool is_cross_encoder = settings.task == Task::text_ranking || settings.task == Task::text_classification;
-  if (is_cross_encoder && !settings.pair_template) settings.prompt = importer::default_prompt_in(folder);
+  if (is_cross_encoder && !settings.pair_template) settings.prompt = checkpoint::default_prompt_in(folder);
   if (settings.task == Task::text_ranking) {
     settings.ranking = ranking_in(config, JsonSettings(folder / "config_sentence_transformers.json"));
   }
@@ -197,7 +197,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     settings.tokenizer_file = declared_tokenizer(*project, *declared);
     folder = settings.tokenizer_file.parent_path();
   } else {
-    const std::optional<fs::path> found = importer::tokenizer_folder_of(onnx_file);
+    const std::optional<fs::path> found = checkpoint::tokenizer_folder_of(onnx_file);
     if (!found) {
       if (project == nullptr || !project->text.task) return std::nullopt;
       throw Error(ErrorCode::not_found,
@@ -208,7 +208,7 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
     folder = *found;
     settings.tokenizer_file = folder / "tokenizer.json";
   }
-  const importer::TokenLimits limits = importer::read_token_limits(folder);
+  const checkpoint::TokenLimits limits = checkpoint::read_token_limits(folder);
   settings.max_tokens = limits.max_tokens;
   settings.truncate_left = limits.truncate_left;
   settings.first_position = limits.first_position;
@@ -222,10 +222,10 @@ std::optional<TextSettings> read_text_settings(const fs::path& onnx_file, const 
   }
   read_task(folder, settings);
   if (project != nullptr) apply(*project, settings);
-  if (settings.fills_up && settings.max_tokens > importer::max_filled_tokens) {
+  if (settings.fills_up && settings.max_tokens > checkpoint::max_filled_tokens) {
     throw Error(ErrorCode::invalid_model,
                 format_message("'{}' fills each text up to {} tokens; accepted: up to {}", file_at(onnx_file),
-                               settings.max_tokens, importer::max_filled_tokens));
+                               settings.max_tokens, checkpoint::max_filled_tokens));
   }
   const bool has_length = (project != nullptr && project->text.max_tokens) || settings.fills_up;
   if (settings.task == Task::question_answering && !has_length) {

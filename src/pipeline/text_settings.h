@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/pair_score.h"
 #include "gpux/model_info.h"
-#include "importer/pair_score.h"
 #include "pipeline/task.h"
 #include "project/project_file.h"
 #include "text/tokenizer.h"
@@ -30,12 +30,12 @@ struct TextSettings {
   std::uint64_t vocabulary = 0;     ///< tokens that the model has embeddings for; 0: not known
   std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
-  std::vector<std::string> labels;                      ///< of the logits' last dimension
-  Activation activation = Activation::softmax;          ///< what makes scores of logits
-  PairActivation ranking = PairActivation::sigmoid;     ///< text ranking: what makes `scores` of logits
-  std::optional<importer::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does
-  Aggregation aggregation = Aggregation::simple;        ///< token classification
-  std::size_t max_answer_tokens = 15;                   ///< question answering
+  std::vector<std::string> labels;                        ///< of the logits' last dimension
+  Activation activation = Activation::softmax;            ///< what makes scores of logits
+  PairActivation ranking = PairActivation::sigmoid;       ///< text ranking: what makes `scores` of logits
+  std::optional<checkpoint::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does
+  Aggregation aggregation = Aggregation::simple;          ///< token classification
+  std::size_t max_answer_tokens = 15;                     ///< question answering
 };
 
 /// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,

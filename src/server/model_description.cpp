@@ -6,11 +6,11 @@ namespace gpux::server {
 namespace {
 
 EncoderDescription describe_encoder(const embedding::SentenceEncoder& encoder) {
-  const importer::SentenceModel& sentences = encoder.model();
+  const checkpoint::SentenceModel& sentences = encoder.model();
   EncoderDescription described;
-  for (const importer::Pooling one : sentences.poolings) {
+  for (const gpux::Pooling one : sentences.poolings) {
     if (!described.pooling.empty()) described.pooling += '+';
-    described.pooling += importer::name_of(one);
+    described.pooling += checkpoint::name_of(one);
   }
   if (sentences.splade) described.pooling = "splade";
   if (sentences.late_interaction) described.pooling = "none";

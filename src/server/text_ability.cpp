@@ -15,7 +15,7 @@ bool represents(const ServedModel& model, Representation representation) {
 
 }  // namespace
 
-const importer::LateInteraction* late_interaction_of(const ServedModel& model) noexcept {
+const checkpoint::LateInteraction* late_interaction_of(const ServedModel& model) noexcept {
   if (!represents(model, Representation::multi_vector)) return nullptr;
   const auto& late = model.encoder()->model().late_interaction;
   return late ? &*late : nullptr;

@@ -29,7 +29,7 @@ bool is_able(const ServedModel& model, TextAbility ability);
 std::string_view lack_of(TextAbility ability) noexcept;
 
 /// How it ranks texts by their token vectors; null where it does not.
-const importer::LateInteraction* late_interaction_of(const ServedModel& model) noexcept;
+const checkpoint::LateInteraction* late_interaction_of(const ServedModel& model) noexcept;
 
 /// The model's; null where it reads no texts.
 const text::Tokenizer* tokenizer_of(const ServedModel& model) noexcept;

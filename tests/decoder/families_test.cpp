@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "gpux/generator.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux {
 namespace {
@@ -37,7 +37,7 @@ class TakenDecoders : public testing::TestWithParam<std::string> {
     importer::DecoderImport options{.blocks = blocks};
     if (GetParam() == "phi3-long") options.context_length = 640;
     const fs::path made = folder_.path() / "made";
-    importer::import_encoder(references / GetParam(), made, options);
+    importer::import_model(references / GetParam(), made, options);
     return Generator(made.string(), {.provider = "decoder"});
   }
 

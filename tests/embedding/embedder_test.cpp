@@ -40,8 +40,8 @@ constexpr float half_precision = 5e-4F;
 Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx",
                  std::optional<Batching> batching = {}) {
   const test::TemporaryFolder folder;
-  const importer::SentenceModel model =
-      importer::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
+  const checkpoint::SentenceModel model =
+      checkpoint::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;
@@ -245,7 +245,7 @@ TEST_F(Embeddings, OfDecodersHaveEmptyCaches) {
     const std::filesystem::path encoder = test::write_encoder_folder(folder, R"({"pooling_mode": "lasttoken"})", false);
     folder.write("encoder/onnx/model.onnx", decoder_with_past(output, past));
     if (!has_modules) std::filesystem::remove(encoder / "modules.json");
-    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   const onnx_test::Dimensions published{"batch", 2, "past", 4};
@@ -271,8 +271,8 @@ TEST_F(Embeddings, OfDecodersHaveEmptyCaches) {
 TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   const auto refused = [](const std::string& file) {
     const test::TemporaryFolder folder;
-    importer::SentenceModel model =
-        importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+    checkpoint::SentenceModel model =
+        checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
     model.onnx_file = test_model(file);
     return error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   };
@@ -281,8 +281,8 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   EXPECT_THAT(refused("add").message(), HasSubstr("add.onnx: "));
 
   const test::TemporaryFolder folder;
-  importer::SentenceModel model =
-      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  checkpoint::SentenceModel model =
+      checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.poolings.clear();
   const Error error = error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_model);
@@ -295,7 +295,7 @@ TEST_F(Embeddings, AreOfLowerCaseWhereTheFolderSaysSo) {
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, false);
     folder.write("encoder/sentence_bert_config.json", settings);
     folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
-    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   const char* lower_case = R"({"do_lower_case": true})";
@@ -311,7 +311,7 @@ TEST_F(Embeddings, AreCutAsTheFolderSays) {
     const test::TemporaryFolder folder;
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, true);
     folder.write("encoder/config_sentence_transformers.json", sentences);
-    const importer::SentenceModel model = importer::read_sentence_model(encoder);
+    const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
     return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   const Embedder whole = made("{}"), cut = made(R"({"truncate_dim": 4})");
@@ -430,8 +430,8 @@ TEST_F(Embeddings, AreNotFilledUpWhereTheMaskIsNotObeyed) {
 // A model that centers the texts of a run around their mean.
 TEST_F(Embeddings, ShareNoRunsWhereTheyChangeOneAnother) {
   const test::TemporaryFolder folder;
-  const importer::SentenceModel model =
-      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  const checkpoint::SentenceModel model =
+      checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   for (const bool mixes : {false, true}) {
     onnx::GraphWriter graph("centered");
     const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};
@@ -502,8 +502,8 @@ TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
 TEST_F(Embeddings, NameTheTextThatFails) {
   // Words are positions of a table with 64 rows: more tokens than that fail in the model.
   const test::TemporaryFolder folder;
-  importer::SentenceModel model =
-      importer::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
+  checkpoint::SentenceModel model =
+      checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.max_tokens = 0;
   const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}));
   std::size_t taken = 0, given = 0;

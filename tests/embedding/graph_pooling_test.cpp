@@ -52,8 +52,8 @@ Signature signature_of(const std::string& output, std::size_t rank) {
           {entry(output, ElementType::float32, std::move(dimensions))}};
 }
 
-importer::SentenceModel mean_model() {
-  importer::SentenceModel model;
+checkpoint::SentenceModel mean_model() {
+  checkpoint::SentenceModel model;
   model.poolings = {Pooling::mean};
   model.declares_pooling = true;
   model.normalize = true;
@@ -67,8 +67,8 @@ TEST(GraphPooling, IsThatOfTheFolderWhereTheGraphCanDoIt) {
                                    .attention_mask = "attention_mask",
                                    .poolings = {Pooling::mean},
                                    .normalizes = true}));
-  const auto differs = [](void (*change)(importer::SentenceModel&)) {
-    importer::SentenceModel model = mean_model();
+  const auto differs = [](void (*change)(checkpoint::SentenceModel&)) {
+    checkpoint::SentenceModel model = mean_model();
     change(model);
     return !graph_pooling(model, signature_of("last_hidden_state", 3)).has_value();
   };
@@ -158,7 +158,7 @@ TEST_P(PooledGraphs, GiveWhatTheHostMakes) {
       const Tensor& found = *results.front().second.tensor();
       EXPECT_EQ(found.shape(), (Shape{3, static_cast<std::int64_t>(4 * poolings.size())}));
       EXPECT_THAT(found.as<float>(), Pointwise(FloatNear(near_enough), pooled_on_host(poolings, normalizes)))
-          << importer::name_of(poolings.front()) << " of " << poolings.size();
+          << checkpoint::name_of(poolings.front()) << " of " << poolings.size();
     }
   }
 }
@@ -198,7 +198,7 @@ class PooledEncoders : public CpuRuntime {
   static Embedder embedder(const std::string& provider, Batching batching, bool is_asked_for = true,
                            Isolation isolation = Isolation::thread) {
     const test::TemporaryFolder folder;
-    const importer::SentenceModel model = importer::read_sentence_model(test::write_encoder_folder(
+    const checkpoint::SentenceModel model = checkpoint::read_sentence_model(test::write_encoder_folder(
         folder, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})", true));
     LoadOptions options;
     options.provider = provider;
@@ -262,7 +262,7 @@ TEST_F(PooledEncoders, ShareARunOnADevice) {
   const std::filesystem::path encoder =
       test::write_encoder_folder(folder, R"({"pooling_mode_mean_tokens": true})", true);
   write_doubled_words(encoder / "onnx/model.onnx");
-  const importer::SentenceModel model = importer::read_sentence_model(encoder);
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
   LoadOptions device;
   device.provider = "example";
   device.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};

@@ -9,7 +9,7 @@
 namespace gpux::embedding {
 namespace {
 
-using importer::Pooling;
+using gpux::Pooling;
 using testing::ElementsAre;
 using testing::FloatEq;
 using testing::Pointwise;
@@ -62,10 +62,10 @@ TEST(Pooling, IsAppended) {
 }
 
 TEST(Pooling, HasTheNamesOfConfigurations) {
-  EXPECT_EQ(importer::pooling_from("mean_sqrt_len_tokens"), Pooling::mean_sqrt_length);
-  EXPECT_EQ(importer::pooling_from("weightedmean"), Pooling::weighted_mean);
-  EXPECT_EQ(importer::pooling_from("lasttoken"), Pooling::last_token);
-  EXPECT_EQ(importer::pooling_from("median"), std::nullopt);
+  EXPECT_EQ(checkpoint::pooling_from("mean_sqrt_len_tokens"), Pooling::mean_sqrt_length);
+  EXPECT_EQ(checkpoint::pooling_from("weightedmean"), Pooling::weighted_mean);
+  EXPECT_EQ(checkpoint::pooling_from("lasttoken"), Pooling::last_token);
+  EXPECT_EQ(checkpoint::pooling_from("median"), std::nullopt);
 }
 
 TEST(Normalize, DividesByTheLength) {

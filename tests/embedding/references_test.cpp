@@ -11,11 +11,11 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/safetensors.h"
 #include "embedding/embed_all.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/import_encoder.h"
-#include "importer/safetensors.h"
+#include "importer/import_model.h"
 #include "onnx/half.h"
 #include "runtime/cpu_runtime.h"
 #include "tensor/npy.h"
@@ -42,14 +42,14 @@ class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
   void SetUp() override {
     CpuRuntime::SetUp();
     if (!fs::exists(GetParam().folder)) GTEST_SKIP() << GetParam().folder << " is not there; scripts/setup fetches it";
-    (void)importer::import_encoder(GetParam().folder, folder_.path() / "made");
+    (void)importer::import_model(GetParam().folder, folder_.path() / "made");
     std::ifstream lines(references / "sentences.txt");
     for (std::string line; std::getline(lines, line);) sentences_.push_back(line);
     ASSERT_EQ(sentences_.size(), 1000U);
   }
 
   [[nodiscard]] Embedder embedder(Batching batching = Batching::exact) const {
-    importer::SentenceModel model = importer::read_sentence_model(folder_.path() / "made");
+    checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_.path() / "made");
     const fs::path file = model.onnx_file;
     return {std::move(model), Runtime(file, {.provider = "cpu", .intra_threads = 1}), batching};
   }
@@ -112,8 +112,8 @@ TEST_P(Reference, IsMetInThroughputMode) {
 
 TEST_P(Reference, IsMetWhereTheGraphGivesTokensOnly) {
   const fs::path made = folder_.path() / "made";
-  const importer::Safetensors weights(GetParam().folder / "model.safetensors");
-  const importer::ConfigReader config(read_file(made / "config.json"));
+  const checkpoint::Safetensors weights(GetParam().folder / "model.safetensors");
+  const checkpoint::ConfigReader config(read_file(made / "config.json"));
   importer::write_encoder(weights, importer::describe_architecture(config, weights), {}, made / "model.onnx");
   expect_reference(vectors_of(embedder(), sentences_, 2));
 }

@@ -35,7 +35,7 @@ Json answers() {
 }
 
 Embedder embedder_of(const std::filesystem::path& folder, Batching batching = Batching::exact) {
-  const importer::SentenceModel model = importer::read_sentence_model(folder);
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder);
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;

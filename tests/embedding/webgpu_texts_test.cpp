@@ -13,7 +13,7 @@
 #include "embedding/embedder.h"
 #include "embedding/graph_pooling.h"
 #include "gpux/model_inspector.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux::embedding {
 namespace {
@@ -23,14 +23,14 @@ class WebGpuTexts : public testing::Test {
   void SetUp() override {
     const std::string problem = test::use_software_vulkan(GPUX_DEPS_DIR);
     if (!problem.empty()) GTEST_SKIP() << problem;
-    importer::import_encoder(references + "/bert-cls", folder_.path() / "model");
+    importer::import_model(references + "/bert-cls", folder_.path() / "model");
     std::ifstream file(references + "/sentences.txt");
     for (std::string line; texts_.size() < 48 && std::getline(file, line);) texts_.push_back(line);
     ASSERT_EQ(texts_.size(), 48);
   }
 
   [[nodiscard]] Embedder embedder(const LoadOptions& load, std::optional<Batching> batching = {}) const {
-    const importer::SentenceModel model = importer::read_sentence_model(folder_.path() / "model");
+    const checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_.path() / "model");
     LoadOptions options = load;
     options.pooled_output = graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
     return {model, Runtime(model.onnx_file, options), batching};

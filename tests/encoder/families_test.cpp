@@ -13,10 +13,10 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/safetensors.h"
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/safetensors.h"
 
 namespace gpux::importer {
 namespace {
@@ -119,8 +119,9 @@ class TakenFamily : public testing::TestWithParam<std::string> {
   // The family's model, as gpux imports it with this pooling.
   fs::path write(GraphPooling pooling) {
     const fs::path source = references / GetParam();
-    const Safetensors weights(source / "model.safetensors");
-    const Architecture architecture = describe_architecture(ConfigReader(read_file(source / "config.json")), weights);
+    const checkpoint::Safetensors weights(source / "model.safetensors");
+    const Architecture architecture =
+        describe_architecture(checkpoint::ConfigReader(read_file(source / "config.json")), weights);
     vocabulary_ = architecture.embeddings.vocabulary;
     fs::path file = folder_.path() / "model.onnx";
     write_encoder(weights, architecture, {.pooling = pooling, .normalize = true}, file);

@@ -13,10 +13,10 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/embedder.h"
 #include "gpux/runtime.h"
-#include "importer/import_encoder.h"
-#include "importer/sentence_model.h"
+#include "importer/import_model.h"
 
 namespace gpux {
 namespace {
@@ -50,7 +50,7 @@ class RealMiniLM : public testing::TestWithParam<Bounds> {
     const fs::path source = GPUX_DEPS_DIR "/all-MiniLM-L6-v2";
     if (!fs::exists(source / "model.safetensors")) return;
     folder_ = new test::TemporaryFolder;
-    (void)importer::import_encoder(source, folder_->path() / "model");
+    (void)importer::import_model(source, folder_->path() / "model");
     sentences_ = new std::vector<std::string>(sentences());
     expected_ = new std::vector<std::vector<float>>(vectors("cpu", ""));
   }
@@ -68,7 +68,7 @@ class RealMiniLM : public testing::TestWithParam<Bounds> {
     const fs::path model = folder_->path() / "model";
     Runtime runtime(model / "model.onnx", options);
     EXPECT_EQ(runtime.verdict().active.front(), provider);
-    const Embedder embedder(importer::read_sentence_model(model), std::move(runtime));
+    const Embedder embedder(checkpoint::read_sentence_model(model), std::move(runtime));
     std::vector<std::vector<float>> all;
     for (const std::string& sentence : *sentences_) all.push_back(embedder.embed(sentence));
     return all;

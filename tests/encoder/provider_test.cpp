@@ -19,14 +19,14 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/embed_all.h"
 #include "embedding/embedder.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
-#include "importer/import_encoder.h"
-#include "importer/sentence_model.h"
+#include "importer/import_model.h"
 
 namespace gpux {
 namespace {
@@ -46,7 +46,7 @@ class EncoderProvider : public testing::Test {
   // Of sentence-transformers' folders with random weights.
   [[nodiscard]] fs::path imported(const std::string& name) const {
     const fs::path made = folder_.path() / name;
-    (void)importer::import_encoder(fs::path(GPUX_SOURCE_DIR "/tests/embedding/references") / name, made);
+    (void)importer::import_model(fs::path(GPUX_SOURCE_DIR "/tests/embedding/references") / name, made);
     return made;
   }
 
@@ -59,7 +59,7 @@ class EncoderProvider : public testing::Test {
   }
 
   [[nodiscard]] static std::vector<std::vector<float>> vectors(const fs::path& folder, const Runtime& runtime) {
-    const embedding::SentenceEncoder encoder(importer::read_sentence_model(folder), runtime);
+    const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
     std::vector<std::vector<float>> all;
     for (const std::string& text : texts) {
       const embedding::PreparedText prepared = encoder.prepare(text, {});
@@ -105,7 +105,7 @@ TEST_P(EveryFamily, HasTheSameBitsInAnyCompany) {
   for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     SCOPED_TRACE(precision);
     const Runtime runtime = load(folder, "encoder", precision);
-    const embedding::SentenceEncoder encoder(importer::read_sentence_model(folder), runtime);
+    const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
     std::vector<embedding::PreparedText> prepared;
     std::size_t longest = 0;
     for (const std::string& text : texts) {
@@ -318,7 +318,7 @@ TEST_F(EncoderProvider, LetsTextsOfAllLengthsShareRuns) {
   const fs::path folder = imported("bert-cls");
   for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     const Runtime runtime = load(folder, "encoder", precision);
-    const embedding::SentenceEncoder encoder(importer::read_sentence_model(folder), runtime);
+    const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
     const embedding::TextBatching batching = embedding::find_text_batching(encoder, runtime);
     EXPECT_GT(batching.limits.max_rows, 1) << precision;
     EXPECT_NE(batching.padding, nullptr) << precision;
@@ -333,7 +333,7 @@ TEST_F(EncoderProvider, GivesTheSameBitsInSharedRunsOfAllLengths) {
     many.push_back(texts[i % texts.size()] + std::string(i % 90, 'x') + " and more");
   for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     SCOPED_TRACE(precision);
-    const embedding::Embedder embedder(importer::read_sentence_model(folder), load(folder, "encoder", precision));
+    const embedding::Embedder embedder(checkpoint::read_sentence_model(folder), load(folder, "encoder", precision));
     EXPECT_NE(embedder.batching(true).padding, nullptr);
     const auto vectors_of = [&](const std::vector<std::string>& all) {
       std::vector<std::vector<float>> vectors;
@@ -369,7 +369,7 @@ double processor_seconds() {
 TEST_F(EncoderProvider, StopsInsideARunAndLeavesOthersAlone) {
   const fs::path folder = imported("bert-cls");
   const Runtime runtime = load(folder, "encoder");
-  const embedding::SentenceEncoder encoder(importer::read_sentence_model(folder), runtime);
+  const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
   const embedding::PreparedText text = encoder.prepare(texts.back(), {});
   NamedValues large;
   for (const auto& [name, value] : text.inputs) {
@@ -408,7 +408,7 @@ TEST_F(EncoderProvider, GivesHiddenStatesToThoseWhoReadThem) {
   const fs::path folder = imported("bert-cls");
   const Runtime runtime = load(folder, "encoder");
   const Runtime cpu = load(folder, "cpu");
-  const embedding::SentenceEncoder encoder(importer::read_sentence_model(folder), runtime);
+  const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
   const NamedValues inputs = encoder.prepare(texts.front(), {}).inputs;
   const NamedValues expected = cpu.infer(inputs);
   ASSERT_EQ(expected.size(), 2U);

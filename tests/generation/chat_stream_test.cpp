@@ -14,7 +14,7 @@
 #include "generation/model_files.h"
 #include "gpux/error.h"
 #include "gpux/generator.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "text/token_words.h"
 
 namespace gpux::generation {
@@ -40,9 +40,9 @@ class ChatStreams : public testing::Test {
     for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(source / file, folder / file);
     folder_->write("source/generation_config.json", R"({"eos_token_id": 2})");
     folder_->write("source/tokenizer.json", test::made_tokenizer("metaspace", {"\n"}));
-    (void)importer::import_encoder(folder, folder_->path() / "plain");
+    (void)importer::import_model(folder, folder_->path() / "plain");
     folder_->write("source/chat_template.jinja", chat_template);
-    (void)importer::import_encoder(folder, folder_->path() / "model");
+    (void)importer::import_model(folder, folder_->path() / "model");
     generator_ = new Generator((folder_->path() / "model").string());
   }
 
@@ -184,7 +184,7 @@ TEST_F(ChatStreams, RefuseByName) {
 TEST_F(ChatStreams, EndWithTheTokenOfTheTokenizer) {
   const fs::path source = folder_->path() / "source";
   const auto ends_with = [&](const std::string& name, std::uint32_t token) {
-    (void)importer::import_encoder(source, folder_->path() / name);
+    (void)importer::import_model(source, folder_->path() / name);
     GenerationSettings settings;
     settings.logit_bias = {{token, 100}};
     settings.max_tokens = 5;

@@ -15,7 +15,7 @@
 #include "base/temporary_folder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "onnx/graph_writer.h"
 
 namespace gpux::generation {
@@ -141,7 +141,7 @@ class DeviceCachesTest : public testing::Test {
   void SetUp() override {
     if (!std::filesystem::exists(GPUX_DEPS_DIR "/onnxruntime/lib"))
       GTEST_SKIP() << "no ONNX Runtime: scripts/setup fetches it";
-    importer::import_encoder(GPUX_SOURCE_DIR "/tests/generation/references/qwen3", model());
+    importer::import_model(GPUX_SOURCE_DIR "/tests/generation/references/qwen3", model());
   }
 
   [[nodiscard]] std::filesystem::path model() const { return folder_.path() / "model"; }

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux::generation {
 namespace {
@@ -52,8 +52,7 @@ class Engines : public testing::TestWithParam<Storage> {
   static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2,
                                         const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process()) {
     const fs::path made = folder_->path() / GetParam().name;
-    if (!fs::exists(made))
-      importer::import_encoder(references / GetParam().family, made, {.blocks = GetParam().blocks});
+    if (!fs::exists(made)) importer::import_model(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
     return std::make_unique<Engine>(Runtime(made / "model.onnx", {.intra_threads = threads}),
                                     text::Tokenizer::from_file(files.tokenizer), files, options, budget);

@@ -17,7 +17,7 @@
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux::generation {
 namespace {
@@ -55,7 +55,7 @@ class QuantizedDecoders : public testing::TestWithParam<std::tuple<const char*, 
 
   static fs::path import(const std::string& family, const std::optional<onnx::BlockFormat>& blocks) {
     const fs::path made = folder_->path() / (family + (blocks ? name_of(*blocks) : std::string()));
-    if (!fs::exists(made)) importer::import_encoder(references / family, made, {.blocks = blocks});
+    if (!fs::exists(made)) importer::import_model(references / family, made, {.blocks = blocks});
     return made;
   }
 
@@ -145,7 +145,7 @@ TEST(QuantizationGate, MeasuresPartsOfAText) {
 // As a text run as a whole, whose last logits are known: the sum of the log probabilities of its tokens.
 TEST(QuantizationGate, PredictsTheTokensOfTexts) {
   const test::TemporaryFolder folder;
-  importer::import_encoder(references / "llama2", folder.path() / "made");
+  importer::import_model(references / "llama2", folder.path() / "made");
   const std::vector<std::vector<std::uint32_t>> parts{{2, 5, 6, 7}, {2, 9, 11}, {2, 13, 11}};
   Decoder decoder(Runtime(folder.path() / "made/model.onnx"), parts.size() + 1);
   const TextPredictions predictions = predict(decoder, parts);

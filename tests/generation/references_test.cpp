@@ -12,7 +12,7 @@
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "gpux/generator.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux {
 namespace {
@@ -35,7 +35,7 @@ class Decoders : public testing::TestWithParam<std::string> {
   fs::path import() {
     importer::DecoderImport options;
     if (GetParam() == "phi3-long") options.context_length = 640;
-    importer::import_encoder(references / GetParam(), folder_.path() / "made", options);
+    importer::import_model(references / GetParam(), folder_.path() / "made", options);
     return folder_.path() / "made";
   }
 
@@ -71,7 +71,7 @@ class OneDecoder : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TemporaryFolder;
-    importer::import_encoder(references / "qwen3", folder_->path() / "made");
+    importer::import_model(references / "qwen3", folder_->path() / "made");
     generator_ = new Generator((folder_->path() / "made").string());
   }
 

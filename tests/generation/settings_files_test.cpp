@@ -14,12 +14,12 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/end_token.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/open_tokenizer.h"
 #include "generation/chat_prompt.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
-#include "importer/end_token.h"
-#include "importer/sentence_model.h"
 #include "pipeline/text_settings.h"
 
 namespace gpux {
@@ -421,10 +421,10 @@ std::string seen_in(const Files& files) {
   const test::TemporaryFolder folder;
   for (const auto& [name, json] : files) folder.write(name, json.dump());
   if (files.contains(dense)) folder.write("2_Dense/model.safetensors", dense_weights());
-  const importer::SentenceModel model = importer::read_sentence_settings(folder.path());
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_settings(folder.path());
   std::string seen;
   for (const Pooling one : model.poolings) seen += fmt::format("pooling {}\n", static_cast<int>(one));
-  for (const importer::DenseLayer& layer : model.dense)
+  for (const checkpoint::DenseLayer& layer : model.dense)
     seen += fmt::format("dense {}\n", static_cast<int>(layer.activation));
   seen += fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", model.declares_pooling, model.pools_prompt, model.normalize,
                       model.max_tokens, model.truncate_left, model.first_position, model.padding_token,
@@ -467,7 +467,7 @@ std::string seen_in(const Files& files) {
                         sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p, sampling.typical_p,
                         sampling.repetition_penalty);
     const auto ended =
-        importer::with_end_token(files.at("tokenizer.json").dump(), JsonSettings(folder.path() / tokenizer));
+        checkpoint::with_end_token(files.at("tokenizer.json").dump(), JsonSettings(folder.path() / tokenizer));
     seen += fmt::format("{}\n", ended.has_value());
   }
   return seen;

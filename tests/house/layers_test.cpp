@@ -317,7 +317,7 @@ TEST(Layers, NoFileIsADrawer) {
 TEST(Texts, AreCutBetweenCharacters) {
   constexpr std::string_view cut = "substr(0, ";
   std::size_t files = 0;
-  for (const char* folder : {"server", "runtime", "generation", "pipeline", "importer"}) {
+  for (const char* folder : {"server", "runtime", "generation", "pipeline", "importer", "checkpoint"}) {
     for (const fs::path& file : files_of(source_folder / folder)) {
       const std::string text = gpux::read_file(file);
       ++files;

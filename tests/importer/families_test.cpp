@@ -12,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/safetensors.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
@@ -19,7 +20,6 @@
 #include "importer/families/rotary_settings.h"
 #include "importer/graph/disentangled.h"
 #include "importer/graph/position_bias.h"
-#include "importer/safetensors.h"
 #include "onnx/half.h"
 
 namespace gpux::importer {
@@ -68,8 +68,8 @@ NamedValues inputs_of(const Rows& ids, const Rows& mask, const Signature& signat
   return inputs;
 }
 
-Architecture architecture_in(const fs::path& folder, const Safetensors& weights) {
-  return describe_architecture(ConfigReader(read_file(folder / "config.json")), weights);
+Architecture architecture_in(const fs::path& folder, const checkpoint::Safetensors& weights) {
+  return describe_architecture(checkpoint::ConfigReader(read_file(folder / "config.json")), weights);
 }
 
 // The tokens of each row moved behind its padding.
@@ -88,7 +88,7 @@ class Family : public testing::TestWithParam<std::string> {
 
 TEST_P(Family, EqualsTransformers) {
   const fs::path source = references / GetParam();
-  const Safetensors weights(source / "model.safetensors");
+  const checkpoint::Safetensors weights(source / "model.safetensors");
   const Architecture architecture = architecture_in(source, weights);
   const json answers = json::parse(read_file(source / "answers.json"));
   const fs::path file = folder_.path() / "model.onnx";
@@ -125,7 +125,7 @@ TEST_P(Family, EqualsTransformers) {
 
 TEST_P(Family, LoadsAndIsNearInFloat16) {
   const fs::path source = references / GetParam();
-  const Safetensors weights(source / "model.safetensors");
+  const checkpoint::Safetensors weights(source / "model.safetensors");
   const fs::path file = folder_.path() / "model.onnx";
   write_encoder(weights, architecture_in(source, weights), {.pooling = GraphPooling::mean}, file);
   const fs::path halved = folder_.path() / "half.onnx";
@@ -153,7 +153,7 @@ class FamilyHead : public Family {};
 
 TEST_P(FamilyHead, EqualsTransformers) {
   const fs::path source = head_references / GetParam();
-  const Safetensors weights(source / "model.safetensors");
+  const checkpoint::Safetensors weights(source / "model.safetensors");
   const Architecture architecture = architecture_in(source, weights);
   EXPECT_NE(architecture.head.kind, HeadKind::vectors);
   const json answers = json::parse(read_file(source / "answers.json"));
@@ -238,11 +238,11 @@ TEST(Families, RefuseSettingsOfAnotherComputation) {
        }) {
     SCOPED_TRACE(std::string(one.family) + " " + one.key);
     const fs::path folder = references / one.family;
-    const Safetensors weights(folder / "model.safetensors");
+    const checkpoint::Safetensors weights(folder / "model.safetensors");
     json config = json::parse(read_file(folder / "config.json"));
     config[one.key] = json::parse(one.value);
     try {
-      (void)describe_architecture(ConfigReader(config.dump()), weights);
+      (void)describe_architecture(checkpoint::ConfigReader(config.dump()), weights);
       ADD_FAILURE() << "it was described";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_config);
@@ -252,31 +252,31 @@ TEST(Families, RefuseSettingsOfAnotherComputation) {
 }
 
 TEST(Families, RefuseAdaptersThatAreNotMerged) {
-  const Safetensors weights(references / "jina-v3/model.safetensors");
+  const checkpoint::Safetensors weights(references / "jina-v3/model.safetensors");
   json config = json::parse(read_file(references / "jina-v3/config.json"));
   config.update(
       {{"model_type", "xlm-roberta"},
        {"position_embedding_type", "rotary"},
        {"auto_map", {{"AutoModel", "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLMRobertaLoRA"}}}});
-  EXPECT_NO_THROW((void)describe_architecture(ConfigReader(config.dump()), weights));
+  EXPECT_NO_THROW((void)describe_architecture(checkpoint::ConfigReader(config.dump()), weights));
   config["lora_adaptations"] = {"retrieval.query"};
-  EXPECT_THROW((void)describe_architecture(ConfigReader(config.dump()), weights), Error);
+  EXPECT_THROW((void)describe_architecture(checkpoint::ConfigReader(config.dump()), weights), Error);
 }
 
 // The code of published repositories computes what transformers' class of the same name does.
 TEST(FamilySettings, TakesGteWithTheCodeOfItsRepository) {
-  const Safetensors weights(references / "gte/model.safetensors");
+  const checkpoint::Safetensors weights(references / "gte/model.safetensors");
   json config = json::parse(read_file(references / "gte/config.json"));
   for (const char* model_type : {"gte", "new"}) {
     config["model_type"] = model_type;
     config["auto_map"] = {{"AutoConfig", "configuration_hf_alibaba_nlp_gte.GteConfig"},
                           {"AutoModel", "modeling_hf_alibaba_nlp_gte.GteModel"}};
-    EXPECT_NO_THROW((void)describe_architecture(ConfigReader(config.dump()), weights)) << model_type;
+    EXPECT_NO_THROW((void)describe_architecture(checkpoint::ConfigReader(config.dump()), weights)) << model_type;
   }
 }
 
 TEST(FamilySettings, RefusesAdaptersThatAreNotThoseOfTheWeights) {
-  const Safetensors weights(references / "jina-v3-adapters/model.safetensors");
+  const checkpoint::Safetensors weights(references / "jina-v3-adapters/model.safetensors");
   const json config = json::parse(read_file(references / "jina-v3-adapters/config.json"));
 
   struct Case {
@@ -298,7 +298,7 @@ TEST(FamilySettings, RefusesAdaptersThatAreNotThoseOfTheWeights) {
     json other = config;
     other[name] = value;
     try {
-      write_encoder(weights, describe_architecture(ConfigReader(other.dump()), weights), {}, {});
+      write_encoder(weights, describe_architecture(checkpoint::ConfigReader(other.dump()), weights), {}, {});
       ADD_FAILURE() << "it was accepted";
     } catch (const Error& error) {
       EXPECT_THAT(error.message(), HasSubstr(message));
@@ -358,7 +358,7 @@ TEST(Disentangled, RowsOfDistances) {
 }
 
 TEST(Rotary, NtkScalesAllFrequencies) {
-  const ConfigReader config(R"({"rope_theta": 10000, "rope_scaling": {"type": "ntk", "factor": 2.0}})");
+  const checkpoint::ConfigReader config(R"({"rope_theta": 10000, "rope_scaling": {"type": "ntk", "factor": 2.0}})");
   const Rotary rotary = read_rotary(config, {.theta = 10000, .head_size = 4, .max_positions = 8});
   ASSERT_EQ(rotary.frequencies.size(), 2U);
   EXPECT_NEAR(rotary.frequencies[0], 1 / std::sqrt(2.0), 1e-6);

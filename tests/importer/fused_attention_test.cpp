@@ -13,11 +13,11 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/safetensors.h"
 #include "gpux/model_inspector.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/import_encoder.h"
-#include "importer/safetensors.h"
+#include "importer/import_model.h"
 #include "runtime/cpu_runtime.h"
 
 namespace gpux::importer {
@@ -81,11 +81,12 @@ class FusedAttention : public CpuRuntime, public testing::WithParamInterface<Cas
   fs::path plain() {
     const fs::path source = tests / GetParam().folder, made = folder_.path() / "made";
     if (fs::exists(source / "preprocessor_config.json") || fs::exists(source / "tokenizer.json")) {
-      import_encoder(source, made, {});
+      import_model(source, made, {});
       return made / GetParam().file;
     }
-    const Safetensors weights(source / "model.safetensors");
-    const Architecture architecture = describe_architecture(ConfigReader(read_file(source / "config.json")), weights);
+    const checkpoint::Safetensors weights(source / "model.safetensors");
+    const Architecture architecture =
+        describe_architecture(checkpoint::ConfigReader(read_file(source / "config.json")), weights);
     write_encoder(weights, architecture, {.pooling = GraphPooling::mean}, folder_.path() / "model.onnx");
     return folder_.path() / "model.onnx";
   }

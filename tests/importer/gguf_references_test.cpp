@@ -14,7 +14,7 @@
 #include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "text/tokenizer.h"
 
 namespace gpux::importer {
@@ -33,13 +33,13 @@ json json_of(const fs::path& file) {
 class GgufModels : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    imported_ = import_encoder(references / (GetParam() + std::string(".gguf")), made_);
+    imported_ = import_model(references / (GetParam() + std::string(".gguf")), made_);
     answers_ = json_of(references / (GetParam() + std::string(".json")));
   }
 
   test::TemporaryFolder folder_;
   fs::path made_ = folder_.path() / "made";
-  ImportedEncoder imported_;
+  ImportedModel imported_;
   json answers_;
 };
 
@@ -109,20 +109,20 @@ INSTANTIATE_TEST_SUITE_P(All, GgufModels,
 
 TEST(GgufImport, SaysWhatBecameBlocks) {
   const test::TemporaryFolder folder;
-  const ImportedEncoder plain = import_encoder(references / "llama-q4_0.gguf", folder.path() / "plain");
+  const ImportedModel plain = import_model(references / "llama-q4_0.gguf", folder.path() / "plain");
   ASSERT_EQ(plain.weights.size(), 1U);
   EXPECT_EQ(plain.weights[0].type, "Q4_0");
   EXPECT_EQ(plain.weights[0].matrices, 16);  // seven of each layer, the words, and the head
   EXPECT_EQ(plain.weights[0].relative_error, 0);
-  const ImportedEncoder mixed = import_encoder(references / "qwen3-mixed.gguf", folder.path() / "mixed");
+  const ImportedModel mixed = import_model(references / "qwen3-mixed.gguf", folder.path() / "mixed");
   EXPECT_GT(mixed.weights.size(), 10U);
   for (const StoredWeights& line : mixed.weights) EXPECT_LT(line.relative_error, 0.01) << line.type;
-  EXPECT_EQ(import_encoder(references / "gemma3-f16.gguf", folder.path() / "halves").weights.size(), 0U);
+  EXPECT_EQ(import_model(references / "gemma3-f16.gguf", folder.path() / "halves").weights.size(), 0U);
 }
 
 TEST(GgufImport, TakesTheChatTemplateOfTheFile) {
   const test::TemporaryFolder folder;
-  import_encoder(references / "qwen2-q8_0.gguf", folder.path() / "made");
+  import_model(references / "qwen2-q8_0.gguf", folder.path() / "made");
   EXPECT_THAT(read_file(folder.path() / "made/chat_template.jinja"), HasSubstr("<|im_start|>"));
   const json generation = json_of(folder.path() / "made/generation_config.json");
   EXPECT_FALSE(generation.at("eos_token_id").empty());
@@ -131,22 +131,22 @@ TEST(GgufImport, TakesTheChatTemplateOfTheFile) {
 TEST(GgufImport, GivesLongTextsTheirPositionsWithALongerContext) {
   const test::TemporaryFolder folder;
   const fs::path file = references / "phi4-mini-q8_0.gguf";
-  const ImportedEncoder of_short_texts = import_encoder(file, folder.path() / "short");
+  const ImportedModel of_short_texts = import_model(file, folder.path() / "short");
   EXPECT_EQ(of_short_texts.max_tokens, 256U);
   EXPECT_THAT(of_short_texts.notes, testing::ElementsAre(HasSubstr("--context-length 512")));
   EXPECT_EQ(json_of(folder.path() / "short/config.json").at("max_position_embeddings"), 256);
-  const ImportedEncoder of_long_texts = import_encoder(file, folder.path() / "long", {.context_length = 512});
+  const ImportedModel of_long_texts = import_model(file, folder.path() / "long", {.context_length = 512});
   EXPECT_EQ(of_long_texts.max_tokens, 512U);
   EXPECT_TRUE(of_long_texts.notes.empty());
   EXPECT_EQ(json_of(folder.path() / "long/config.json").at("max_position_embeddings"), 512);
   EXPECT_NE(read_file(folder.path() / "long/model.onnx"), read_file(folder.path() / "short/model.onnx"));
-  EXPECT_THROW(import_encoder(file, folder.path() / "more", {.context_length = 513}), Error);
+  EXPECT_THROW(import_model(file, folder.path() / "more", {.context_length = 513}), Error);
 }
 
 TEST(GgufImport, RefusesToQuantize) {
   const test::TemporaryFolder folder;
   try {
-    import_encoder(references / "llama-q4_0.gguf", folder.path() / "made", {.blocks = onnx::BlockFormat{}});
+    import_model(references / "llama-q4_0.gguf", folder.path() / "made", {.blocks = onnx::BlockFormat{}});
     FAIL() << "it was quantized";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::usage);
@@ -170,7 +170,7 @@ TEST_P(ChangedFiles, AreRefusedByName) {
   bytes.replace(at, std::string_view(to).size(), to);
   const test::TemporaryFolder folder;
   try {
-    import_encoder(folder.write("changed.gguf", bytes), folder.path() / "made");
+    import_model(folder.write("changed.gguf", bytes), folder.path() / "made");
     FAIL() << "it was imported";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_model);

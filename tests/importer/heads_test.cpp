@@ -10,7 +10,7 @@
 #include "base/temporary_folder.h"
 #include "embedding/embedder.h"
 #include "gpux/error.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 #include "runtime/cpu_runtime.h"
 
 namespace gpux::importer {
@@ -45,8 +45,8 @@ fs::path write_folder(const test::TemporaryFolder& folder, const std::string& na
 embedding::Embedder imported(const fs::path& folder) {
   const fs::path made = folder.string() + "-onnx";
   fs::remove_all(made);
-  (void)import_encoder(folder, made);
-  const SentenceModel model = read_sentence_model(made);
+  (void)import_model(folder, made);
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_model(made);
   LoadOptions options;
   options.provider = "cpu";
   options.intra_threads = 1;
@@ -100,9 +100,9 @@ TEST_F(Heads, OfBgeM3InPicklesAreReportedAsUnread) {
   for (const char* file : {"modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"}) {
     fs::remove(model / file);
   }
-  EXPECT_TRUE(import_encoder(model, folder_.path() / "without").left_out.empty());
+  EXPECT_TRUE(import_model(model, folder_.path() / "without").left_out.empty());
   folder_.write("colbert-bert/sparse_linear.pt", "pickle");
-  EXPECT_THAT(import_encoder(model, folder_.path() / "with").left_out,
+  EXPECT_THAT(import_model(model, folder_.path() / "with").left_out,
               testing::ElementsAre(testing::AllOf(HasSubstr("sparse_linear.pt is a pickle"),
                                                   HasSubstr("the model has no sparse vectors"))));
 }

@@ -1,5 +1,3 @@
-#include "importer/import_encoder.h"
-
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -14,13 +12,15 @@
 
 #include "base/files.h"
 #include "base/recorded_disk.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/setting_files.h"
 #include "embedding/embedder.h"
 #include "embedding/pooling.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/safetensors.h"
+#include "importer/import_model.h"
 #include "onnx/quantize.h"
 
 namespace gpux::importer {
@@ -64,7 +64,7 @@ class ImportEncoder : public testing::Test {
   /// What importing says when it fails.
   Error failure(const fs::path& from) {
     try {
-      (void)import_encoder(from, folder_ / "made");
+      (void)import_model(from, folder_ / "made");
     } catch (const Error& error) {
       EXPECT_FALSE(fs::exists(folder_ / "made"));
       for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -118,9 +118,9 @@ class Families : public testing::TestWithParam<const char*> {};
 
 TEST_P(Families, EqualTheReference) {
   const fs::path folder = data(GetParam());
-  const importer::Safetensors weights(folder / "model.safetensors");
+  const checkpoint::Safetensors weights(folder / "model.safetensors");
   const importer::Architecture architecture =
-      importer::describe_architecture(importer::ConfigReader(read_file(folder / "config.json")), weights);
+      importer::describe_architecture(checkpoint::ConfigReader(read_file(folder / "config.json")), weights);
   const json answers = json::parse(read_file(folder / "answers.json"));
   const fs::path file = fs::temp_directory_path() / ("gpux-family-" + std::to_string(getpid()) + ".onnx");
 
@@ -153,13 +153,13 @@ INSTANTIATE_TEST_SUITE_P(Encoder, Families, testing::Values("bert", "xlm-roberta
 
 TEST_F(ImportEncoder, WhatItMakesEmbedsTexts) {
   // The tokenizer's vocabulary is larger than the small model's: words are chosen that both have.
-  const ImportedEncoder imported = import_encoder(source("bert"), folder_ / "made");
+  const ImportedModel imported = import_model(source("bert"), folder_ / "made");
   EXPECT_EQ(imported.family, "bert");
   EXPECT_EQ(imported.layers, 2);
   EXPECT_EQ(imported.pooling, "mean");
   EXPECT_TRUE(imported.normalize);
   EXPECT_THAT(imported.copied, Contains("1_Pooling/config.json"));
-  SentenceModel model = read_sentence_model(folder_ / "made");
+  checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   EXPECT_EQ(model.max_tokens, 24U);
   Runtime runtime(model.onnx_file, {.intra_threads = 1});
   const embedding::Embedder embedder(std::move(model), std::move(runtime));
@@ -189,11 +189,11 @@ TEST_F(ImportEncoder, AppendsTheEndTokenThatTheTokenizerConfigRequests) {
   const std::string end = tokenizer["added_tokens"][0]["content"].get<std::string>();
   write(from / "tokenizer.json", tokenizer.dump());
   write(from / "tokenizer_config.json", json{{"eos_token", end}}.dump());
-  (void)import_encoder(from, folder_ / "without");
+  (void)import_model(from, folder_ / "without");
   EXPECT_EQ(read_file(folder_ / "without/tokenizer.json"), tokenizer.dump());
 
   write(from / "tokenizer_config.json", json{{"add_eos_token", true}, {"eos_token", end}}.dump());
-  (void)import_encoder(from, folder_ / "with");
+  (void)import_model(from, folder_ / "with");
   const json made = json::parse(read_file(folder_ / "with/tokenizer.json"))["post_processor"];
   EXPECT_EQ(made["single"][0], sequence);
   EXPECT_EQ(made["single"][1]["SpecialToken"]["id"], end);
@@ -202,7 +202,7 @@ TEST_F(ImportEncoder, AppendsTheEndTokenThatTheTokenizerConfigRequests) {
   // What appends it already stays.
   tokenizer["post_processor"] = made;
   write(from / "tokenizer.json", tokenizer.dump());
-  (void)import_encoder(from, folder_ / "again");
+  (void)import_model(from, folder_ / "again");
   EXPECT_EQ(json::parse(read_file(folder_ / "again/tokenizer.json"))["post_processor"], made);
 
   write(from / "tokenizer_config.json", R"({"add_eos_token": true, "eos_token": "<nowhere>"})");
@@ -216,9 +216,9 @@ TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
   write(from / "modules.json",
         R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
             {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
-  const ImportedEncoder imported = import_encoder(from, folder_ / "made");
+  const ImportedModel imported = import_model(from, folder_ / "made");
   EXPECT_FALSE(imported.normalize);
-  SentenceModel model = read_sentence_model(folder_ / "made");
+  checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   EXPECT_FALSE(model.normalize);
   Runtime runtime(model.onnx_file, {.intra_threads = 1});
   const embedding::Embedder embedder(std::move(model), std::move(runtime));
@@ -248,20 +248,21 @@ TEST_F(ImportEncoder, ReadsModulesInTheFoldersThatModulesJsonNames) {
                                    {"type": "sentence_transformers.models.Pooling", "path": "pooling"},
                                    {"type": "sentence_transformers.models.Dense", "path": "2_Dense_4"}])");
   EXPECT_NO_THROW((void)require_importable(from));
-  const ImportedEncoder imported = import_encoder(from, folder_ / "made");
+  const ImportedModel imported = import_model(from, folder_ / "made");
   EXPECT_THAT(imported.copied, Contains("pooling/config.json"));
   EXPECT_THAT(imported.copied, Contains("2_Dense_4/model.safetensors"));
   EXPECT_THAT(imported.copied, Not(Contains("2_Dense/config.json")));
   EXPECT_EQ(imported.max_tokens, 11U);
   // Beside the ONNX file, it is read as it was read before.
-  const SentenceModel model = read_sentence_model(folder_ / "made");
+  const checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   EXPECT_EQ(model.max_tokens, 11U);
   EXPECT_EQ(model.transformer_folder, folder_ / "made");
   ASSERT_EQ(model.dense.size(), 1U);
   EXPECT_EQ(model.dense.front().out, 4);
-  EXPECT_THAT(setting_files_in(folder_ / "made"),
+  EXPECT_THAT(checkpoint::setting_files_in(folder_ / "made"),
               testing::IsSupersetOf({"2_Dense_4/config.json", "2_Dense_4/model.safetensors", "pooling/config.json"}));
-  EXPECT_THAT(setting_files_in(from), testing::IsSupersetOf({"text/weights/tokenizer.json", "pooling/config.json"}));
+  EXPECT_THAT(checkpoint::setting_files_in(from),
+              testing::IsSupersetOf({"text/weights/tokenizer.json", "pooling/config.json"}));
 }
 
 TEST_F(ImportEncoder, RefusesADenseOfAnotherWidth) {
@@ -276,7 +277,7 @@ TEST_F(ImportEncoder, RefusesADenseOfAnotherWidth) {
                                    {"type": "sentence_transformers.models.Dense", "path": "2_Dense"}])");
   for (const bool is_whole : {false, true}) {
     try {
-      is_whole ? (void)import_encoder(from, folder_ / "made") : (void)require_importable(from);
+      is_whole ? (void)import_model(from, folder_ / "made") : (void)require_importable(from);
       ADD_FAILURE() << is_whole;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_model);
@@ -300,15 +301,15 @@ TEST_F(ImportEncoder, SurvivesALossOfPowerOnceItIsDone) {
     return 0;
   });
   recorded = &disk;
-  (void)import_encoder(from, folder_ / "made");
+  (void)import_model(from, folder_ / "made");
   EXPECT_EQ(risk, "");
   EXPECT_TRUE(disk.has_synced_names(folder_));
 }
 
 // Dynamic quantization scales by all that a run holds: a text that shares one has other bits than alone.
 TEST_F(ImportEncoder, SharesNoRunWhereThatChangesBits) {
-  (void)import_encoder(fs::path(GPUX_SOURCE_DIR) / "tests/embedding/references/bert-cls", folder_ / "made");
-  SentenceModel model = read_sentence_model(folder_ / "made");
+  (void)import_model(fs::path(GPUX_SOURCE_DIR) / "tests/embedding/references/bert-cls", folder_ / "made");
+  checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   const fs::path quantized = folder_ / "int8.onnx";
   onnx::quantize(model.onnx_file, {}).write(quantized);
   Runtime runtime(quantized, {.intra_threads = 1});
@@ -356,7 +357,7 @@ TEST_F(ImportEncoder, RefusesSettingsThatMakeAnotherComputation) {
                    {"hidden_dropout_prob", 0.1},
                    {"layer_norm_eps", nullptr}});
   write(from / "config.json", harmless.dump());
-  EXPECT_NO_THROW((void)import_encoder(from, folder_ / "made"));
+  EXPECT_NO_THROW((void)import_model(from, folder_ / "made"));
 }
 
 TEST_F(ImportEncoder, RefusesWeightsOfAnotherComputation) {
@@ -381,7 +382,7 @@ TEST_F(ImportEncoder, RefusesWeightsOfAnotherComputation) {
   for (const char* name : {"pooler.dense.weight", "embeddings.position_ids", "cls.predictions.bias",
                            "encoder.layer.2.output.dense.weight"}) {
     with(name);
-    EXPECT_NO_THROW((void)import_encoder(from, folder_ / name)) << name;
+    EXPECT_NO_THROW((void)import_model(from, folder_ / name)) << name;
   }
 }
 
@@ -426,7 +427,7 @@ TEST_F(ImportEncoder, RefusesWhatItCannotServe) {
 
 TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
   const fs::path whole = source("bert");
-  (void)import_encoder(whole, folder_ / "whole");
+  (void)import_model(whole, folder_ / "whole");
   const std::string file = read_file(whole / "model.safetensors");
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
@@ -444,7 +445,7 @@ TEST_F(ImportEncoder, ReadsWeightsInSeveralFiles) {
   write(whole / "part-0.safetensors", with_header(parts[0].dump(), data));
   write(whole / "part-1.safetensors", with_header(parts[1].dump(), data));
   write(whole / "model.safetensors.index.json", json{{"metadata", {}}, {"weight_map", map}}.dump());
-  (void)import_encoder(whole, folder_ / "parts");
+  (void)import_model(whole, folder_ / "parts");
   EXPECT_EQ(read_file(folder_ / "parts/model.onnx"), read_file(folder_ / "whole/model.onnx"));
 
   for (const auto& [index, says] : std::vector<std::pair<std::string, std::string>>{
@@ -530,7 +531,7 @@ TEST_F(ImportEncoder, RefusesFoldersThatAreNone) {
   const fs::path again = source("distilbert");
   write(folder_ / "used/file", "x");
   try {
-    (void)import_encoder(again, folder_ / "used");
+    (void)import_model(again, folder_ / "used");
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::usage);

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
+#include "checkpoint/image_preprocessing.h"
+#include "checkpoint/image_project.h"
 #include "gpux/error.h"
 #include "importer/graph/position_resize.h"
-#include "importer/image_preprocessing.h"
-#include "importer/image_project.h"
 
 namespace gpux::importer {
 namespace {
@@ -18,7 +18,7 @@ using testing::HasSubstr;
 std::string yaml_of_config(const std::string& json) {
   const test::TemporaryFolder folder;
   std::ofstream(folder.path() / "preprocessor_config.json") << json;
-  return yaml_of(read_image_preprocessing(folder.path()));
+  return checkpoint::yaml_of(checkpoint::read_image_preprocessing(folder.path()));
 }
 
 std::string refusal_of(const std::string& json) {
@@ -55,17 +55,17 @@ TEST(ImagePreprocessing, RefusesWhatGpuxDoesNotDo) {
 }
 
 TEST(ImageProject, QuotesLabels) {
-  const ImageProject project{.name = "a \"b\"",
-                             .source = "model.onnx",
-                             .image_tower = {},
-                             .files = {},
-                             .recipe = {},
-                             .labelled_output = "logits",
-                             .labelled_type = "float32",
-                             .labels = {"$x: y"},
-                             .is_multi_label = true,
-                             .zero_shot = {}};
-  const std::string text = project_text(project);
+  const checkpoint::ImageProject project{.name = "a \"b\"",
+                                         .source = "model.onnx",
+                                         .image_tower = {},
+                                         .files = {},
+                                         .recipe = {},
+                                         .labelled_output = "logits",
+                                         .labelled_type = "float32",
+                                         .labels = {"$x: y"},
+                                         .is_multi_label = true,
+                                         .zero_shot = {}};
+  const std::string text = checkpoint::project_text(project);
   EXPECT_THAT(text, HasSubstr("name: \"a \\\"b\\\"\"\n"));
   EXPECT_THAT(text, HasSubstr("activation: sigmoid\n    top_k: 1\n    labels:\n      - \"$$x: y\"\n"));
 }

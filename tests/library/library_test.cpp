@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/embedder.h"
 #include "embedding/encoder_folder.h"
 #include "gpux/embedder.h"
@@ -19,8 +20,7 @@
 #include "gpux/pipeline.h"
 #include "gpux/search.h"
 #include "gpux/store.h"
-#include "importer/import_encoder.h"
-#include "importer/sentence_model.h"
+#include "importer/import_model.h"
 #include "pipeline/task_folder.h"
 
 namespace gpux {
@@ -58,7 +58,7 @@ TEST_F(Library, EmbedsAsTheEmbedderBelow) {
   const Embeddings embeddings = embedder.embed(texts);
   ASSERT_EQ(embeddings.size(), texts.size());
   EXPECT_EQ(embeddings.dimension(), embedder.dimension());
-  const embedding::Embedder below(importer::read_sentence_model(encoder_),
+  const embedding::Embedder below(checkpoint::read_sentence_model(encoder_),
                                   Runtime(encoder_ / "onnx/model.onnx", {.provider = "cpu", .intra_threads = 1}));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     EXPECT_THAT(embedder.embed(texts[i]), testing::ElementsAreArray(below.embed(texts[i])));
@@ -71,7 +71,7 @@ TEST_F(Library, EmbedsAsTheEmbedderBelow) {
 TEST_F(Library, EmbedsImagesInEachForm) {
   const std::filesystem::path tests = GPUX_SOURCE_DIR "/tests";
   const std::filesystem::path model = folder_.path() / "clip";
-  (void)importer::import_encoder(tests / "importer/images/clip-vit-base-patch32", model);
+  (void)importer::import_model(tests / "importer/images/clip-vit-base-patch32", model);
   const ImageEmbedder embedder(model.string(), {.workers = 2});
   const Embedder texts(model.string());
   EXPECT_EQ(embedder.digest(), texts.digest());

@@ -5,7 +5,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "importer/import_encoder.h"
+#include "importer/import_model.h"
 
 namespace gpux::test {
 
@@ -25,7 +25,7 @@ inline std::filesystem::path write_task_folder(const TemporaryFolder& folder, co
 /// The same as ONNX, by gpux's own import.
 inline std::filesystem::path import_task_folder(const TemporaryFolder& folder, const std::string& name) {
   const std::filesystem::path made = folder.path() / (name + "-onnx");
-  if (!std::filesystem::exists(made)) (void)importer::import_encoder(write_task_folder(folder, name), made);
+  if (!std::filesystem::exists(made)) (void)importer::import_model(write_task_folder(folder, name), made);
   return made;
 }
 

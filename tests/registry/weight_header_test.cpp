@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_folder.h"
-#include "importer/safetensors.h"
+#include "checkpoint/safetensors.h"
 #include "registry/raw_server.h"
 
 namespace gpux::registry {
@@ -113,7 +113,7 @@ TEST(WeightHeader, MakesAFileWhoseTensorsAreKnown) {
   const std::string header = header_of(0);
   write_header_file(scratch.path() / "model.safetensors", header, header.size() + 12);
   EXPECT_EQ(std::filesystem::file_size(scratch.path() / "model.safetensors"), header.size() + 12);
-  const importer::Safetensors weights(scratch.path() / "model.safetensors");
+  const checkpoint::Safetensors weights(scratch.path() / "model.safetensors");
   EXPECT_EQ(weights.shape("x"), (Shape{3, 2}));
   EXPECT_EQ(weights.float32_bytes(), 6 * sizeof(float));
 }

@@ -10,13 +10,14 @@
 namespace gpux::importer {
 namespace {
 
-Head head_of(const ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, std::int64_t hidden) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& encoder, const TensorNames& outside,
+             std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
     case HeadKind::classification:
       head.pooling = GraphPooling::cls;
       head.dense = encoder.linear("pooler", hidden, hidden);
-      head.activation = Activation::tanh;
+      head.activation = checkpoint::Activation::tanh;
       head.out = outside.linear("classifier", hidden, config.labels());
       break;
     case HeadKind::token_classification:
@@ -33,7 +34,7 @@ Head head_of(const ConfigReader& config, const TensorNames& encoder, const Tenso
 
 }  // namespace
 
-Architecture describe_albert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_albert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers"}, 12), heads = config.number({"num_attention_heads"});
@@ -44,7 +45,7 @@ Architecture describe_albert(const ConfigReader& config, const Weights& weights)
   const std::int64_t groups = config.number({"num_hidden_groups"}, 1);
   const std::int64_t layers_of_group = config.number({"inner_group_num"}, 1);
   const float epsilon = config.positive({"layer_norm_eps"}, 1e-12F);
-  const Activation activation = read_activation(config, "hidden_act", "gelu_new");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu_new");
   require_encoder_sizes(layers, hidden, heads);
   if (groups == 0 || groups > layers) config.refuse("num_hidden_groups", groups, "1 to num_hidden_layers");
   if (layers_of_group != 1) config.refuse("inner_group_num", layers_of_group, "1");

@@ -21,7 +21,7 @@ constexpr std::string_view prefix_of(Kind kind) {
   return kind == Kind::electra ? "electra." : "bert.";
 }
 
-Head head_of(const ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, Kind kind,
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, Kind kind,
              std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
@@ -30,7 +30,7 @@ Head head_of(const ConfigReader& config, const TensorNames& encoder, const Tenso
       head.pooling = GraphPooling::cls;
       head.dense = has_pooler ? encoder.linear("pooler.dense", hidden, hidden)
                               : outside.linear("classifier.dense", hidden, hidden);
-      head.activation = kind == Kind::electra ? Activation::gelu : Activation::tanh;
+      head.activation = kind == Kind::electra ? checkpoint::Activation::gelu : checkpoint::Activation::tanh;
       head.out = outside.linear(has_pooler ? "classifier" : "classifier.out_proj", hidden, config.labels());
       break;
     }
@@ -64,8 +64,8 @@ std::vector<float> alibi_slopes(std::int64_t heads) {
   return slopes;
 }
 
-void describe_feed_forward(Layer& layer, const ConfigReader& config, const TensorNames& names, const std::string& at,
-                           Kind kind, std::int64_t hidden, std::int64_t inner, float epsilon) {
+void describe_feed_forward(Layer& layer, const checkpoint::ConfigReader& config, const TensorNames& names,
+                           const std::string& at, Kind kind, std::int64_t hidden, std::int64_t inner, float epsilon) {
   if (kind != Kind::jina) {
     layer.feed_forward = {.up = names.linear(at + "intermediate.dense", hidden, inner),
                           .down = names.linear(at + "output.dense", inner, hidden),
@@ -78,11 +78,11 @@ void describe_feed_forward(Layer& layer, const ConfigReader& config, const Tenso
   layer.feed_forward = {.gate = names.rows(at + "mlp.gated_layers", hidden, inner, 0, 2 * inner, false),
                         .up = names.rows(at + "mlp.gated_layers", hidden, inner, inner, 2 * inner, false),
                         .down = names.linear(at + "mlp.wo", inner, hidden),
-                        .activation = type == "geglu" ? Activation::gelu : Activation::relu};
+                        .activation = type == "geglu" ? checkpoint::Activation::gelu : checkpoint::Activation::relu};
   layer.feed_forward_residual = post_norm(names.layer_norm(at + "mlp.layernorm", hidden, epsilon));
 }
 
-Architecture describe(const ConfigReader& config, const Weights& weights, Kind kind) {
+Architecture describe(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights, Kind kind) {
   refuse_other_computations(config);
   const char* const position_type = kind == Kind::jina ? "alibi" : "absolute";
   config.require_text("position_embedding_type", "absolute", position_type);
@@ -141,23 +141,23 @@ Architecture describe(const ConfigReader& config, const Weights& weights, Kind k
 
 }  // namespace
 
-Architecture describe_bert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_bert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, Kind::bert);
 }
 
-Architecture describe_roberta(const ConfigReader& config, const Weights& weights) {
+Architecture describe_roberta(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, Kind::roberta);
 }
 
-Architecture describe_electra(const ConfigReader& config, const Weights& weights) {
+Architecture describe_electra(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, Kind::electra);
 }
 
-Architecture describe_jina_bert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_jina_bert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, Kind::jina);
 }
 
-bool is_jina_bert(const ConfigReader& config) {
+bool is_jina_bert(const checkpoint::ConfigReader& config) {
   return config.text({"position_embedding_type"}, "absolute") == "alibi";
 }
 

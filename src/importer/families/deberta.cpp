@@ -13,8 +13,8 @@
 namespace gpux::importer {
 namespace {
 
-bool has_part(const ConfigReader& config, const char* name, std::string_view part) {
-  const ConfigReader::Json* value = config.find({name});
+bool has_part(const checkpoint::ConfigReader& config, const char* name, std::string_view part) {
+  const checkpoint::ConfigReader::Json* value = config.find({name});
   if (value == nullptr) return false;
   if (value->is_string()) {
     // "p2c|c2p"
@@ -25,7 +25,7 @@ bool has_part(const ConfigReader& config, const char* name, std::string_view par
   return std::any_of(value->begin(), value->end(), [&](const auto& each) { return each == part; });
 }
 
-Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
     case HeadKind::classification:
@@ -49,11 +49,11 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
   return head;
 }
 
-Disentangled disentangled_of(const ConfigReader& config, const TensorNames& names, std::int64_t hidden,
+Disentangled disentangled_of(const checkpoint::ConfigReader& config, const TensorNames& names, std::int64_t hidden,
                              std::int64_t positions, float epsilon) {
   const auto number_or_none = [&](const char* name) {
-    const ConfigReader::Json* value = config.find({name});
-    return value == nullptr || *value == ConfigReader::Json(-1) ? 0 : config.number({name});
+    const checkpoint::ConfigReader::Json* value = config.find({name});
+    return value == nullptr || *value == checkpoint::ConfigReader::Json(-1) ? 0 : config.number({name});
   };
   Disentangled disentangled{.table = names.full("encoder.rel_embeddings.weight"),
                             .buckets = number_or_none("position_buckets"),
@@ -75,14 +75,14 @@ Disentangled disentangled_of(const ConfigReader& config, const TensorNames& name
 
 }  // namespace
 
-Architecture describe_deberta(const ConfigReader& config, const Weights& weights) {
+Architecture describe_deberta(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});
   const std::int64_t positions = config.number({"max_position_embeddings"}, 512);
   const std::int64_t types = config.number({"type_vocab_size"}, 0);
   const float epsilon = config.positive({"layer_norm_eps"}, 1e-7F);
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu");
   require_encoder_sizes(layers, hidden, heads);
   if (config.number({"conv_kernel_size"}, 0) != 0) {
     config.refuse("conv_kernel_size", config.number({"conv_kernel_size"}), "0, no convolution");

@@ -40,13 +40,13 @@ struct Variant {
 };
 
 // The greatest distance of a key in the layers with windows; sliding_window counts the query's own position.
-std::optional<std::int64_t> window_of(const ConfigReader& config, const Variant& variant) {
+std::optional<std::int64_t> window_of(const checkpoint::ConfigReader& config, const Variant& variant) {
   if (!variant.has_windows || !config.flag({"use_sliding_window"}, true)) return std::nullopt;
   const std::int64_t window = config.number({"sliding_window"}, 0);
   return window > 0 ? std::optional(window - 1) : std::nullopt;
 }
 
-Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   if (head.kind == HeadKind::vectors) return head;
   if (head.kind == HeadKind::question_answering) {
@@ -60,7 +60,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 class LayerReader {
  public:
-  LayerReader(const ConfigReader& config, const TensorNames& names, const Variant& variant,
+  LayerReader(const checkpoint::ConfigReader& config, const TensorNames& names, const Variant& variant,
               const Transformer& transformer)
       : names_(names),
         variant_(variant),
@@ -139,10 +139,10 @@ class LayerReader {
   const Variant& variant_;
   std::int64_t hidden_, inner_, head_size_, query_size_, key_size_;
   float epsilon_;
-  Activation activation_;
+  checkpoint::Activation activation_;
 };
 
-Transformer sizes_of(const ConfigReader& config) {
+Transformer sizes_of(const checkpoint::ConfigReader& config) {
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t kv_heads = config.number({"num_key_value_heads"}, heads), hidden = config.number({"hidden_size"});
   require_encoder_sizes(layers, hidden, heads);
@@ -151,13 +151,15 @@ Transformer sizes_of(const ConfigReader& config) {
   return {.hidden_size = hidden, .heads = heads, .kv_heads = kv_heads, .head_size = head_size};
 }
 
-Rotary rotary_of(const ConfigReader& config, const Variant& variant, std::int64_t head_size, std::int64_t positions) {
+Rotary rotary_of(const checkpoint::ConfigReader& config, const Variant& variant, std::int64_t head_size,
+                 std::int64_t positions) {
   if (variant.rotary) return *variant.rotary;
   const float theta = config.positive({"rope_theta"}, variant.theta);
   return read_rotary(config, {.theta = theta, .head_size = head_size, .max_positions = positions});
 }
 
-Architecture describe(const ConfigReader& config, const Weights& weights, const Variant& variant) {
+Architecture describe(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                      const Variant& variant) {
   refuse_other_computations(config);
   Architecture architecture;
   Transformer& transformer = architecture.transformer;
@@ -189,10 +191,10 @@ Architecture describe(const ConfigReader& config, const Weights& weights, const 
 }
 
 // SmolLM3 has a list of ones, with zeros for the layers without rotary positions, or every so manieth has none.
-std::vector<bool> rotary_layers(const ConfigReader& config) {
+std::vector<bool> rotary_layers(const checkpoint::ConfigReader& config) {
   const std::int64_t layers = config.number({"num_hidden_layers"});
   std::vector<bool> rotates;
-  const ConfigReader::Json* listed = config.find({"no_rope_layers"});
+  const checkpoint::ConfigReader::Json* listed = config.find({"no_rope_layers"});
   if (listed == nullptr) {
     const std::int64_t interval = config.number({"no_rope_layer_interval"}, 4);
     if (interval == 0) config.refuse("no_rope_layer_interval", 0, "a number above 0");
@@ -202,7 +204,7 @@ std::vector<bool> rotary_layers(const ConfigReader& config) {
   if (!listed->is_array() || static_cast<std::int64_t>(listed->size()) != layers) {
     config.refuse("no_rope_layers", *listed, "a list with one entry for each layer");
   }
-  for (const ConfigReader::Json& one : *listed) {
+  for (const checkpoint::ConfigReader::Json& one : *listed) {
     if (one != 0 && one != 1) config.refuse("no_rope_layers", one, "0, 1");
     rotates.push_back(one == 1);
   }
@@ -210,7 +212,7 @@ std::vector<bool> rotary_layers(const ConfigReader& config) {
 }
 
 // The repositories of GTE-Qwen2 bring code in which is_causal says whether tokens attend to later ones.
-bool reads_causal(const ConfigReader& config) {
+bool reads_causal(const checkpoint::ConfigReader& config) {
   if (config.find({"auto_map"}) != nullptr && config.find({"is_causal"}) == nullptr) {
     config.refuse("is_causal", nullptr, "true, false, where auto_map names code");
   }
@@ -222,7 +224,7 @@ constexpr std::int64_t full_layers_of_qwen = 28;
 
 }  // namespace
 
-Architecture describe_llama(const ConfigReader& config, const Weights& weights) {
+Architecture describe_llama(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -231,11 +233,11 @@ Architecture describe_llama(const ConfigReader& config, const Weights& weights) 
                    .is_causal = config.flag({"is_causal"}, true)});
 }
 
-Architecture describe_mistral(const ConfigReader& config, const Weights& weights) {
+Architecture describe_mistral(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, {.is_causal = config.flag({"is_causal"}, true), .has_windows = true});
 }
 
-Architecture describe_qwen2(const ConfigReader& config, const Weights& weights) {
+Architecture describe_qwen2(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights,
                   {.query_key_value_bias = true,
                    .is_causal = reads_causal(config),
@@ -243,7 +245,7 @@ Architecture describe_qwen2(const ConfigReader& config, const Weights& weights) 
                    .first_window_layer = config.number({"max_window_layers"}, full_layers_of_qwen)});
 }
 
-Architecture describe_qwen3(const ConfigReader& config, const Weights& weights) {
+Architecture describe_qwen3(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -254,7 +256,7 @@ Architecture describe_qwen3(const ConfigReader& config, const Weights& weights) 
                    .first_window_layer = config.number({"max_window_layers"}, full_layers_of_qwen)});
 }
 
-Architecture describe_eurobert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_eurobert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "EuroBertModel, EuroBertForMaskedLM");
   }
@@ -266,7 +268,7 @@ Architecture describe_eurobert(const ConfigReader& config, const Weights& weight
                    .is_causal = false});
 }
 
-Architecture describe_granite(const ConfigReader& config, const Weights& weights) {
+Architecture describe_granite(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -278,7 +280,7 @@ Architecture describe_granite(const ConfigReader& config, const Weights& weights
                    .score_scale = config.positive({"attention_multiplier"}, 1.0F)});
 }
 
-Architecture describe_olmo2(const ConfigReader& config, const Weights& weights) {
+Architecture describe_olmo2(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   return describe(config, weights,
                   {.query_key_value_bias = bias,
@@ -290,7 +292,7 @@ Architecture describe_olmo2(const ConfigReader& config, const Weights& weights) 
 
 // With longrope, short texts and long ones have other rotary frequencies, for all their positions: what is stored of a
 // short text does not fit to the long one that it becomes. A model has one context, therefore, and its table.
-Architecture describe_phi3(const ConfigReader& config, const Weights& weights) {
+Architecture describe_phi3(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   Variant variant{.is_fused = true, .has_windows = true, .epsilon = 1e-5F};
   const Transformer sizes = sizes_of(config);
   const std::int64_t positions = config.number({"max_position_embeddings"});
@@ -306,7 +308,7 @@ Architecture describe_phi3(const ConfigReader& config, const Weights& weights) {
   return architecture;
 }
 
-Architecture describe_smollm3(const ConfigReader& config, const Weights& weights) {
+Architecture describe_smollm3(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   const bool bias = config.flag({"attention_bias"}, false);
   constexpr float theta = 2000000;
   Variant variant{.query_key_value_bias = bias,

@@ -8,13 +8,13 @@ namespace {
 
 constexpr float epsilon = 1e-12F;  // fixed in transformers, whatever config.json says
 
-Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
     case HeadKind::classification:
       head.pooling = GraphPooling::cls;
       head.dense = outside.linear("pre_classifier", hidden, hidden);
-      head.activation = Activation::relu;
+      head.activation = checkpoint::Activation::relu;
       head.out = outside.linear("classifier", hidden, config.labels());
       break;
     case HeadKind::token_classification:
@@ -31,7 +31,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_distilbert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_distilbert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers", "n_layers"});
@@ -39,7 +39,7 @@ Architecture describe_distilbert(const ConfigReader& config, const Weights& weig
   const std::int64_t hidden = config.number({"hidden_size", "dim"});
   const std::int64_t inner = config.number({"hidden_dim", "intermediate_size"});
   const std::int64_t positions = config.number({"max_position_embeddings"});
-  const Activation activation = read_activation(config, "activation", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "activation", "gelu");
   require_encoder_sizes(layers, hidden, heads);
 
   const TensorNames names(weights, {"", "distilbert."}, "embeddings.word_embeddings.weight");

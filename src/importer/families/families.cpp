@@ -51,7 +51,7 @@ constexpr std::array decoder_table{
     Family{"phi3", describe_phi3, true}, Family{"smollm3", describe_smollm3},
 };
 
-const Family& family_of(const ConfigReader& config, std::span<const Family> known) {
+const Family& family_of(const checkpoint::ConfigReader& config, std::span<const Family> known) {
   const std::string model_type = config.text({"model_type"}, "");
   std::vector<std::string_view> names;
   for (const Family& family : known) {
@@ -65,8 +65,8 @@ const Family& family_of(const ConfigReader& config, std::span<const Family> know
 }
 
 // Code of the repository may compute anything.
-void refuse_code(const ConfigReader& config) {
-  const ConfigReader::Json* code = config.find({"auto_map"});
+void refuse_code(const checkpoint::ConfigReader& config) {
+  const checkpoint::ConfigReader::Json* code = config.find({"auto_map"});
   if (code == nullptr || !code->is_object()) return;
   for (const auto& [name, place] : code->items()) {
     if (name.starts_with("AutoModel")) {
@@ -75,8 +75,9 @@ void refuse_code(const ConfigReader& config) {
   }
 }
 
-Architecture describe(const ConfigReader& config, const Weights& weights, const Family& family) {
-  const ConfigReader::Json* quantization = config.find({"quantization_config"});
+Architecture describe(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                      const Family& family) {
+  const checkpoint::ConfigReader::Json* quantization = config.find({"quantization_config"});
   if (quantization != nullptr) config.refuse("quantization_config", *quantization, "weights in floating types");
   if (!family.has_own_code) refuse_code(config);
   Architecture architecture = family.describe(config, weights);
@@ -90,11 +91,11 @@ std::span<const Family> families() noexcept {
   return table;
 }
 
-Architecture describe_architecture(const ConfigReader& config, const Weights& weights) {
+Architecture describe_architecture(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, family_of(config, table));
 }
 
-Architecture describe_decoder_architecture(const ConfigReader& config, const Weights& weights) {
+Architecture describe_decoder_architecture(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, family_of(config, decoder_table));
 }
 

@@ -24,7 +24,7 @@ struct Variant {
   float score_cap = 0, logit_cap = 0;
 };
 
-std::vector<Rotary> rotary_of(const ConfigReader& config, const Variant& variant, std::int64_t head_size,
+std::vector<Rotary> rotary_of(const checkpoint::ConfigReader& config, const Variant& variant, std::int64_t head_size,
                               std::int64_t positions) {
   constexpr float global_theta = 1000000, local_theta = 10000;
   if (!variant.has_local_rotary) {
@@ -44,7 +44,7 @@ std::vector<Rotary> rotary_of(const ConfigReader& config, const Variant& variant
 
 class LayerReader {
  public:
-  LayerReader(const ConfigReader& config, const TensorNames& names, const Transformer& transformer)
+  LayerReader(const checkpoint::ConfigReader& config, const TensorNames& names, const Transformer& transformer)
       : names_(names),
         transformer_(transformer),
         inner_(config.number({"intermediate_size"})),
@@ -86,10 +86,10 @@ class LayerReader {
   std::int64_t inner_;
   float epsilon_;
   bool bias_;
-  Activation activation_;
+  checkpoint::Activation activation_;
 };
 
-void add_layers(const ConfigReader& config, const Variant& variant, const LayerReader& reader,
+void add_layers(const checkpoint::ConfigReader& config, const Variant& variant, const LayerReader& reader,
                 Transformer& transformer) {
   const std::int64_t layers = config.number({"num_hidden_layers"});
   const bool is_causal = !config.flag({"use_bidirectional_attention"}, false);
@@ -113,7 +113,8 @@ void add_layers(const ConfigReader& config, const Variant& variant, const LayerR
   }
 }
 
-Architecture describe(const ConfigReader& config, const Weights& weights, const Variant& variant) {
+Architecture describe(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                      const Variant& variant) {
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t kv_heads = config.number({"num_key_value_heads"}, variant.kv_heads);
   const std::int64_t hidden = config.number({"hidden_size"});
@@ -141,13 +142,13 @@ Architecture describe(const ConfigReader& config, const Weights& weights, const 
   return architecture;
 }
 
-float cap_in(const ConfigReader& config, const char* name) {
+float cap_in(const checkpoint::ConfigReader& config, const char* name) {
   return config.find({name}) == nullptr ? 0 : config.positive({name});
 }
 
 }  // namespace
 
-Architecture describe_gemma2(const ConfigReader& config, const Weights& weights) {
+Architecture describe_gemma2(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   return describe(config, weights,
                   {.positions = 8192,
@@ -159,7 +160,7 @@ Architecture describe_gemma2(const ConfigReader& config, const Weights& weights)
                    .logit_cap = cap_in(config, "final_logit_softcapping")});
 }
 
-Architecture describe_gemma3(const ConfigReader& config, const Weights& weights) {
+Architecture describe_gemma3(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "Gemma3TextModel, Gemma3ForCausalLM");

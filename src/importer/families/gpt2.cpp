@@ -19,7 +19,7 @@ Linear turned(Linear linear) {
 struct Sizes {
   std::int64_t hidden = 0, inner = 0, head_size = 0;
   float epsilon = 0;
-  Activation activation = Activation::gelu_tanh;
+  checkpoint::Activation activation = checkpoint::Activation::gelu_tanh;
 };
 
 Layer layer_of(const TensorNames& names, const std::string& at, const Sizes& sizes, float score_scale) {
@@ -44,7 +44,7 @@ Layer layer_of(const TensorNames& names, const std::string& at, const Sizes& siz
 
 }  // namespace
 
-Architecture describe_gpt2(const ConfigReader& config, const Weights& weights) {
+Architecture describe_gpt2(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"n_layer", "num_hidden_layers"});
   const std::int64_t heads = config.number({"n_head", "num_attention_heads"});

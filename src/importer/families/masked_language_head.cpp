@@ -33,14 +33,14 @@ std::string weight_of(std::string_view name) {
   return std::string(name) + ".weight";
 }
 
-std::string bias_of(std::string_view name, const Weights& weights) {
+std::string bias_of(std::string_view name, const checkpoint::Weights& weights) {
   const std::string bias = std::string(name) + ".bias";
   return weights.has(bias) ? bias : std::string();
 }
 
 }  // namespace
 
-MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const Weights& weights) {
+MaskedLanguageHead find_masked_language_head(const Architecture& architecture, const checkpoint::Weights& weights) {
   const auto* const layout = std::ranges::find_if(layouts, [&](const Layout& each) {
     return weights.has(weight_of(each.dense)) && weights.has(weight_of(each.norm));
   });

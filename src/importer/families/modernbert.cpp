@@ -13,7 +13,7 @@
 namespace gpux::importer {
 namespace {
 
-Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_t hidden, float epsilon) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden, float epsilon) {
   Head head{.kind = head_kind_of(config.architecture())};
   if (head.kind == HeadKind::vectors) return head;
   if (head.kind == HeadKind::classification) {
@@ -30,7 +30,7 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_modernbert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_modernbert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});
@@ -38,7 +38,7 @@ Architecture describe_modernbert(const ConfigReader& config, const Weights& weig
   const float epsilon = config.positive({"norm_eps"}, 1e-5F);
   const bool norm_bias = config.flag({"norm_bias"}, false);
   const bool attention_bias = config.flag({"attention_bias"}, false), inner_bias = config.flag({"mlp_bias"}, false);
-  const Activation activation = read_activation(config, "hidden_activation", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_activation", "gelu");
   require_encoder_sizes(layers, hidden, heads);
 
   const TensorNames names(weights, {"", "model."}, "embeddings.tok_embeddings.weight");

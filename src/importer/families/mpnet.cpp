@@ -10,13 +10,13 @@ namespace {
 // transformers' MPNetEmbeddings counts from there, whatever config.json says.
 constexpr std::int64_t padding = 1;
 
-Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
   Head head{.kind = head_kind_of(config.architecture())};
   switch (head.kind) {
     case HeadKind::classification:
       head.pooling = GraphPooling::cls;
       head.dense = outside.linear("classifier.dense", hidden, hidden);
-      head.activation = Activation::tanh;
+      head.activation = checkpoint::Activation::tanh;
       head.out = outside.linear("classifier.out_proj", hidden, config.labels());
       break;
     case HeadKind::token_classification:
@@ -33,14 +33,14 @@ Head head_of(const ConfigReader& config, const TensorNames& outside, std::int64_
 
 }  // namespace
 
-Architecture describe_mpnet(const ConfigReader& config, const Weights& weights) {
+Architecture describe_mpnet(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "absolute", "absolute");
   const std::int64_t layers = config.number({"num_hidden_layers"}), heads = config.number({"num_attention_heads"});
   const std::int64_t hidden = config.number({"hidden_size"}), inner = config.number({"intermediate_size"});
   const std::int64_t positions = config.number({"max_position_embeddings"});
   const float epsilon = config.positive({"layer_norm_eps"}, 1e-12F);
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu");
   require_encoder_sizes(layers, hidden, heads);
 
   const TensorNames names(weights, {"", "mpnet."}, "embeddings.word_embeddings.weight");

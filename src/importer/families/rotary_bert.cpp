@@ -72,7 +72,7 @@ Residual norm_of(const TensorNames& names, const std::string& at, const std::str
   return post_norm(names.layer_norm(at + (has_own_name ? own : native), settings.hidden, settings.epsilon));
 }
 
-void require_no_head(const ConfigReader& config) {
+void require_no_head(const checkpoint::ConfigReader& config) {
   if (head_kind_of(config.architecture()) == HeadKind::vectors) return;
   config.refuse("architectures", config.architecture(), "the encoder without a head");
 }
@@ -85,7 +85,7 @@ TensorScope scope_of(const TensorNames& names, const std::string& layers) {
 
 }  // namespace
 
-Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weights) {
+Architecture describe_nomic_bert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   require_no_head(config);
   for (const char* name : {"prenorm", "use_rms_norm", "parallel_block", "causal", "rotary_emb_interleaved",
@@ -94,7 +94,7 @@ Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weig
   }
   for (const char* name : {"rotary_emb_scale_base", "num_experts"}) {
     const auto* value = config.find({name});
-    if (value != nullptr && *value != ConfigReader::Json(0)) config.refuse(name, *value, "null");
+    if (value != nullptr && *value != checkpoint::ConfigReader::Json(0)) config.refuse(name, *value, "null");
   }
   if (const auto* fraction = config.find({"rotary_emb_fraction"}); fraction != nullptr && *fraction != 1.0) {
     config.refuse("rotary_emb_fraction", *fraction, "1");
@@ -134,7 +134,7 @@ Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weig
     layer.feed_forward = {.gate = inner("fc12", "gate_proj", settings.hidden, settings.inner),
                           .up = inner("fc11", "up_proj", settings.hidden, settings.inner),
                           .down = inner("fc2", "down_proj", settings.inner, settings.hidden),
-                          .activation = Activation::silu};
+                          .activation = checkpoint::Activation::silu};
     layer.feed_forward_residual = norm_of(names, at, "norm2", "post_mlp_layernorm", settings);
     architecture.transformer.layers.push_back(std::move(layer));
   }
@@ -142,7 +142,7 @@ Architecture describe_nomic_bert(const ConfigReader& config, const Weights& weig
   return architecture;
 }
 
-Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
+Architecture describe_gte(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   config.require_text("position_embedding_type", "rope", "rope");
   config.require_text("layer_norm_type", "layer_norm", "layer_norm");
@@ -163,7 +163,7 @@ Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
   architecture.transformer.rotary = {read_rotary(
       config,
       {.theta = settings.theta, .head_size = architecture.transformer.head_size, .max_positions = settings.positions})};
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu");
   const bool is_own = names.has("encoder.layer.0.attn_ln.weight");
   const std::string layers = is_own ? "encoder.layer." : "layers.";
   const std::int64_t hidden = settings.hidden, inner = settings.inner;
@@ -188,7 +188,7 @@ Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
   if (head.kind == HeadKind::classification) {
     head.pooling = GraphPooling::cls;
     head.dense = names.linear("pooler.dense", hidden, hidden);
-    head.activation = Activation::tanh;
+    head.activation = checkpoint::Activation::tanh;
     head.out = outside.linear("classifier", hidden, config.labels());
   } else if (head.kind == HeadKind::token_classification) {
     head.out = outside.linear("classifier", hidden, config.labels());
@@ -203,7 +203,7 @@ Architecture describe_gte(const ConfigReader& config, const Weights& weights) {
 namespace {
 
 // One for each task that lora_adaptations names; empty where the weights are one model.
-std::optional<Adapter> read_adapters(const ConfigReader& config) {
+std::optional<Adapter> read_adapters(const checkpoint::ConfigReader& config) {
   const auto* names = config.find({"lora_adaptations"});
   if (names == nullptr) return std::nullopt;
   constexpr std::size_t max_tasks = 1000;
@@ -220,7 +220,7 @@ std::optional<Adapter> read_adapters(const ConfigReader& config) {
 
 }  // namespace
 
-Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights) {
+Architecture describe_jina_v3(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   refuse_other_computations(config);
   require_no_head(config);
   config.require_text("position_embedding_type", "rotary", "rotary");
@@ -249,7 +249,7 @@ Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights
   architecture.transformer.rotary = {read_rotary(
       config,
       {.theta = settings.theta, .head_size = architecture.transformer.head_size, .max_positions = settings.positions})};
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu");
   const bool is_own = names.has("encoder.layers.0.norm1.weight");
   const std::string layers = is_own ? "encoder.layers." : "layers.";
   for (std::int64_t i = 0; i < settings.layers; ++i) {
@@ -268,7 +268,7 @@ Architecture describe_jina_v3(const ConfigReader& config, const Weights& weights
 }
 
 // The repository's config.json has xlm-roberta's model type.
-bool is_jina_v3(const ConfigReader& config) {
+bool is_jina_v3(const checkpoint::ConfigReader& config) {
   return config.text({"position_embedding_type"}, "absolute") == "rotary";
 }
 

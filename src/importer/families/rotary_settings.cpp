@@ -17,7 +17,7 @@ void divide(Rotary& rotary, float factor) {
 }
 
 // Low frequencies are divided by the factor, high ones stay, those between are interpolated.
-void scale_llama3(Rotary& rotary, const ConfigReader& scaling) {
+void scale_llama3(Rotary& rotary, const checkpoint::ConfigReader& scaling) {
   const float factor = scaling.positive({"factor"});
   const float low = scaling.positive({"low_freq_factor"}), high = scaling.positive({"high_freq_factor"});
   const auto original = static_cast<float>(scaling.number({"original_max_position_embeddings"}));
@@ -33,7 +33,7 @@ void scale_llama3(Rotary& rotary, const ConfigReader& scaling) {
   }
 }
 
-void scale_yarn(Rotary& rotary, const ConfigReader& scaling, float theta, std::int64_t dimensions) {
+void scale_yarn(Rotary& rotary, const checkpoint::ConfigReader& scaling, float theta, std::int64_t dimensions) {
   const double factor = scaling.positive({"factor"});
   const auto original = static_cast<double>(scaling.number({"original_max_position_embeddings"}));
   const double fast = scaling.positive({"beta_fast"}, 32.0F), slow = scaling.positive({"beta_slow"}, 1.0F);
@@ -67,14 +67,15 @@ void scale_yarn(Rotary& rotary, const ConfigReader& scaling, float theta, std::i
   }
 }
 
-std::optional<ConfigReader> scaling_of(const ConfigReader& config, const RotaryDefaults& defaults) {
-  std::optional<ConfigReader> parameters = config.object("rope_parameters");
+std::optional<checkpoint::ConfigReader> scaling_of(const checkpoint::ConfigReader& config,
+                                                   const RotaryDefaults& defaults) {
+  std::optional<checkpoint::ConfigReader> parameters = config.object("rope_parameters");
   if (parameters && defaults.layer_type != nullptr) return parameters->object(defaults.layer_type);
   if (parameters || !defaults.scales) return parameters;
   return config.object("rope_scaling");
 }
 
-std::int64_t rotated_dimensions(const ConfigReader& config, std::int64_t head_size, float part) {
+std::int64_t rotated_dimensions(const checkpoint::ConfigReader& config, std::int64_t head_size, float part) {
   const auto dimensions = static_cast<std::int64_t>(static_cast<float>(head_size) * part);
   if (dimensions < 2 || dimensions % 2 != 0 || dimensions > head_size) {
     config.refuse("partial_rotary_factor", part, "a part of the head size that is an even number");
@@ -83,13 +84,13 @@ std::int64_t rotated_dimensions(const ConfigReader& config, std::int64_t head_si
 }
 
 // One positive number for each frequency.
-std::vector<float> factors_of(const ConfigReader& scaling, const char* name, std::size_t count) {
-  const ConfigReader::Json* found = scaling.find({name});
-  const ConfigReader::Json listed = found == nullptr ? ConfigReader::Json() : *found;
+std::vector<float> factors_of(const checkpoint::ConfigReader& scaling, const char* name, std::size_t count) {
+  const checkpoint::ConfigReader::Json* found = scaling.find({name});
+  const checkpoint::ConfigReader::Json listed = found == nullptr ? checkpoint::ConfigReader::Json() : *found;
   const std::string accepted = fmt::format("a list of {} numbers above 0", count);
   if (!listed.is_array() || listed.size() != count) scaling.refuse(name, listed, accepted);
   std::vector<float> factors;
-  for (const ConfigReader::Json& one : listed) {
+  for (const checkpoint::ConfigReader::Json& one : listed) {
     if (!one.is_number() || !(one.get<float>() > 0) || !std::isfinite(one.get<float>())) {
       scaling.refuse(name, one, accepted);
     }
@@ -110,8 +111,8 @@ Rotary plain_rotary(float theta, std::int64_t dimensions) {
   return rotary;
 }
 
-Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
-  const std::optional<ConfigReader> scaling = scaling_of(config, defaults);
+Rotary read_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults& defaults) {
+  const std::optional<checkpoint::ConfigReader> scaling = scaling_of(config, defaults);
   float theta = defaults.theta;
   float part = config.positive({"partial_rotary_factor"}, 1.0F);
   std::string type = "default";
@@ -140,8 +141,8 @@ Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
   return rotary;
 }
 
-std::optional<LongRotary> read_long_rotary(const ConfigReader& config, const RotaryDefaults& defaults) {
-  const std::optional<ConfigReader> scaling = scaling_of(config, defaults);
+std::optional<LongRotary> read_long_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults& defaults) {
+  const std::optional<checkpoint::ConfigReader> scaling = scaling_of(config, defaults);
   if (!scaling) return std::nullopt;
   const std::string type = scaling->text({"rope_type", "type"}, "default");
   if (type != "longrope" && type != "su" && type != "yarn") return std::nullopt;
@@ -151,7 +152,8 @@ std::optional<LongRotary> read_long_rotary(const ConfigReader& config, const Rot
   const float theta = scaling->positive({"rope_theta"}, defaults.theta);
   const float part = scaling->positive({"partial_rotary_factor"}, config.positive({"partial_rotary_factor"}, 1.0F));
   const Rotary plain = plain_rotary(theta, rotated_dimensions(config, defaults.head_size, part));
-  const ConfigReader& source = config.find({"original_max_position_embeddings"}) != nullptr ? config : *scaling;
+  const checkpoint::ConfigReader& source =
+      config.find({"original_max_position_embeddings"}) != nullptr ? config : *scaling;
   LongRotary rotary{.short_texts = plain, .long_texts = plain};
   rotary.original_positions = source.number({"original_max_position_embeddings"}, defaults.max_positions);
   const auto original = static_cast<double>(rotary.original_positions);

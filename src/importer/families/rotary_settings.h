@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "checkpoint/config_reader.h"
 #include "importer/architecture.h"
-#include "importer/config_reader.h"
 
 namespace gpux::importer {
 
@@ -20,7 +20,7 @@ struct RotaryDefaults {
 /// Frequencies by rope_parameters, or rope_scaling and rope_theta of older files, as transformers' modeling_rope_utils
 /// computes them: default, linear, dynamic (up to max_positions, where it is the default), yarn, llama3, and ntk of
 /// the GTE family. Error invalid_config: another type, such as longrope, or a missing value.
-Rotary read_rotary(const ConfigReader& config, const RotaryDefaults& defaults);
+Rotary read_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults& defaults);
 
 /// The rotary positions of a model that has others for long texts (longrope).
 struct LongRotary {
@@ -32,7 +32,7 @@ struct LongRotary {
 /// Of rope_parameters or rope_scaling with the type longrope, "su" or "yarn", as Phi-3's files have them; empty: there
 /// is none of these, and read_rotary() reads it. Error invalid_config: a missing value, or not one factor for each
 /// frequency.
-std::optional<LongRotary> read_long_rotary(const ConfigReader& config, const RotaryDefaults& defaults);
+std::optional<LongRotary> read_long_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults& defaults);
 
 /// frequencies[i] = theta^(-2 i / dimensions), without scaling.
 Rotary plain_rotary(float theta, std::int64_t dimensions);

@@ -12,20 +12,21 @@ namespace gpux::importer {
 namespace {
 
 struct InnerActivation {
-  Activation activation;
+  checkpoint::Activation activation;
   bool is_gated;
 };
 
 // "relu" is T5's, "gated-gelu" T5 1.1's and MT5's, whose gelu is the approximated one.
-InnerActivation inner_activation(const ConfigReader& config, const char* otherwise) {
+InnerActivation inner_activation(const checkpoint::ConfigReader& config, const char* otherwise) {
   const std::string name = config.text({"feed_forward_proj"}, otherwise);
-  if (name == "relu") return {Activation::relu, false};
-  if (name == "gated-gelu") return {Activation::gelu_tanh, true};
-  if (name == "gated-silu") return {Activation::silu, true};
+  if (name == "relu") return {checkpoint::Activation::relu, false};
+  if (name == "gated-gelu") return {checkpoint::Activation::gelu_tanh, true};
+  if (name == "gated-silu") return {checkpoint::Activation::silu, true};
   config.refuse("feed_forward_proj", name, "relu, gated-gelu, gated-silu");
 }
 
-Architecture describe(const ConfigReader& config, const Weights& weights, const char* feed_forward) {
+Architecture describe(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                      const char* feed_forward) {
   // is_encoder_decoder is true of the whole model; the encoder alone is read.
   if (head_kind_of(config.architecture()) != HeadKind::vectors) {
     config.refuse("architectures", config.architecture(), "the encoder or the whole model, without a head");
@@ -88,11 +89,11 @@ Architecture describe(const ConfigReader& config, const Weights& weights, const 
 
 }  // namespace
 
-Architecture describe_t5(const ConfigReader& config, const Weights& weights) {
+Architecture describe_t5(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, "relu");
 }
 
-Architecture describe_mt5(const ConfigReader& config, const Weights& weights) {
+Architecture describe_mt5(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights) {
   return describe(config, weights, "gated-gelu");
 }
 

@@ -10,7 +10,7 @@
 
 namespace gpux::importer {
 
-TensorNames::TensorNames(const Weights& weights, std::initializer_list<std::string_view> prefixes,
+TensorNames::TensorNames(const checkpoint::Weights& weights, std::initializer_list<std::string_view> prefixes,
                          std::string_view probe)
     : weights_(weights), prefix_(*prefixes.begin()) {
   for (const std::string_view prefix : prefixes) {
@@ -74,16 +74,16 @@ float default_score_scale(std::int64_t head_size) {
   return 1 / std::sqrt(static_cast<float>(head_size));
 }
 
-Activation read_activation(const ConfigReader& config, const char* key, const char* otherwise) {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 8> known{
-      {{"gelu", Activation::gelu},
-       {"gelu_new", Activation::gelu_tanh},
-       {"gelu_pytorch_tanh", Activation::gelu_tanh},
-       {"gelu_fast", Activation::gelu_tanh},
-       {"relu", Activation::relu},
-       {"silu", Activation::silu},
-       {"swish", Activation::silu},
-       {"quick_gelu", Activation::quick_gelu}}};
+checkpoint::Activation read_activation(const checkpoint::ConfigReader& config, const char* key, const char* otherwise) {
+  static constexpr std::array<std::pair<std::string_view, checkpoint::Activation>, 8> known{
+      {{"gelu", checkpoint::Activation::gelu},
+       {"gelu_new", checkpoint::Activation::gelu_tanh},
+       {"gelu_pytorch_tanh", checkpoint::Activation::gelu_tanh},
+       {"gelu_fast", checkpoint::Activation::gelu_tanh},
+       {"relu", checkpoint::Activation::relu},
+       {"silu", checkpoint::Activation::silu},
+       {"swish", checkpoint::Activation::silu},
+       {"quick_gelu", checkpoint::Activation::quick_gelu}}};
   const std::string name = config.text({key}, otherwise);
   for (const auto& [each, activation] : known) {
     if (name == each) return activation;
@@ -113,10 +113,10 @@ void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t 
                           kv_heads, head_size));
 }
 
-std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers,
+std::vector<bool> sliding_layers(const checkpoint::ConfigReader& config, std::int64_t layers,
                                  const std::function<bool(std::int64_t)>& otherwise) {
   std::vector<bool> sliding;
-  const ConfigReader::Json* types = config.find({"layer_types"});
+  const checkpoint::ConfigReader::Json* types = config.find({"layer_types"});
   if (types == nullptr) {
     for (std::int64_t i = 0; i < layers; ++i) sliding.push_back(otherwise(i));
     return sliding;
@@ -124,7 +124,7 @@ std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers
   if (!types->is_array() || static_cast<std::int64_t>(types->size()) != layers) {
     config.refuse("layer_types", *types, "a list with one entry for each layer");
   }
-  for (const ConfigReader::Json& type : *types) {
+  for (const checkpoint::ConfigReader::Json& type : *types) {
     if (type != "sliding_attention" && type != "full_attention") {
       config.refuse("layer_types", type, "sliding_attention, full_attention");
     }
@@ -133,12 +133,13 @@ std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers
   return sliding;
 }
 
-void refuse_other_computations(const ConfigReader& config) {
+void refuse_other_computations(const checkpoint::ConfigReader& config) {
   for (const char* name : {"is_decoder", "add_cross_attention", "is_encoder_decoder"}) {
-    const ConfigReader::Json* found = config.find({name});
-    if (found != nullptr && *found != ConfigReader::Json(false)) config.refuse(name, *found, "false, an encoder");
+    const checkpoint::ConfigReader::Json* found = config.find({name});
+    if (found != nullptr && *found != checkpoint::ConfigReader::Json(false))
+      config.refuse(name, *found, "false, an encoder");
   }
-  const ConfigReader::Json* pruned = config.find({"pruned_heads"});
+  const checkpoint::ConfigReader::Json* pruned = config.find({"pruned_heads"});
   if (pruned != nullptr && !pruned->empty()) config.refuse("pruned_heads", *pruned, "{}, all heads");
 }
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/config_reader.h"
+#include "checkpoint/weights.h"
 #include "importer/architecture.h"
-#include "importer/config_reader.h"
-#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -20,7 +20,8 @@ namespace gpux::importer {
 class TensorNames {
  public:
   /// The first prefix with which `probe` is a tensor of the file; the first one where none is.
-  TensorNames(const Weights& weights, std::initializer_list<std::string_view> prefixes, std::string_view probe);
+  TensorNames(const checkpoint::Weights& weights, std::initializer_list<std::string_view> prefixes,
+              std::string_view probe);
 
   [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
 
@@ -55,7 +56,7 @@ class TensorNames {
  private:
   [[nodiscard]] bool has_adapters(std::string_view name) const;
 
-  const Weights& weights_;
+  const checkpoint::Weights& weights_;
   std::string prefix_;
   std::optional<Adapter> adapters_;
 };
@@ -74,7 +75,7 @@ inline Residual pre_norm(Norm norm) {
 float default_score_scale(std::int64_t head_size);
 
 /// The activation of that name in transformers, of those that the feed-forward of gpux has. Error invalid_config.
-Activation read_activation(const ConfigReader& config, const char* key, const char* otherwise);
+checkpoint::Activation read_activation(const checkpoint::ConfigReader& config, const char* key, const char* otherwise);
 
 /// The head that config.json's `architectures` name: BertForSequenceClassification and its like.
 HeadKind head_kind_of(std::string_view architecture) noexcept;
@@ -87,10 +88,10 @@ void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t 
 
 /// Which layers attend within a window: layer_types of config.json ("sliding_attention", "full_attention"), or without
 /// it `otherwise(layer)`. Error invalid_config: other types, or not one for each layer.
-std::vector<bool> sliding_layers(const ConfigReader& config, std::int64_t layers,
+std::vector<bool> sliding_layers(const checkpoint::ConfigReader& config, std::int64_t layers,
                                  const std::function<bool(std::int64_t)>& otherwise);
 
 /// Keys by which transformers computes something else with the same weights in every family.
-void refuse_other_computations(const ConfigReader& config);
+void refuse_other_computations(const checkpoint::ConfigReader& config);
 
 }  // namespace gpux::importer

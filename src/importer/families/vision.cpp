@@ -20,7 +20,7 @@ struct Sizes {
   std::int64_t layers, hidden, heads;
 };
 
-Sizes sizes_of(const ConfigReader& config, Sizes otherwise) {
+Sizes sizes_of(const checkpoint::ConfigReader& config, Sizes otherwise) {
   const Sizes sizes{config.number({"num_hidden_layers"}, otherwise.layers),
                     config.number({"hidden_size"}, otherwise.hidden),
                     config.number({"num_attention_heads"}, otherwise.heads)};
@@ -36,7 +36,7 @@ Transformer transformer_of(const Sizes& sizes) {
           .is_masked = false};
 }
 
-PatchEmbeddings patches_of(const ConfigReader& config, std::int64_t hidden, std::int64_t image_size,
+PatchEmbeddings patches_of(const checkpoint::ConfigReader& config, std::int64_t hidden, std::int64_t image_size,
                            std::int64_t patch_size) {
   PatchEmbeddings patches{.channels = config.number({"num_channels"}, 3),
                           .size = hidden,
@@ -55,9 +55,10 @@ PatchEmbeddings patches_of(const ConfigReader& config, std::int64_t hidden, std:
 }
 
 // The layers of CLIP and SigLIP, of either tower.
-void add_clip_layers(const ConfigReader& config, const TensorNames& names, const Sizes& sizes, std::int64_t inner,
-                     float epsilon, const char* activation, bool is_causal, Transformer& transformer) {
-  const Activation activated = read_activation(config, "hidden_act", activation);
+void add_clip_layers(const checkpoint::ConfigReader& config, const TensorNames& names, const Sizes& sizes,
+                     std::int64_t inner, float epsilon, const char* activation, bool is_causal,
+                     Transformer& transformer) {
+  const checkpoint::Activation activated = read_activation(config, "hidden_act", activation);
   const std::int64_t hidden = sizes.hidden;
   for (std::int64_t i = 0; i < sizes.layers; ++i) {
     const auto at = [&](std::string_view name) { return fmt::format("encoder.layers.{}.{}", i, name); };
@@ -77,7 +78,7 @@ void add_clip_layers(const ConfigReader& config, const TensorNames& names, const
 }
 
 // {"text_config": {…}, "text_config_dict": {…}}: the second, where it is not null, counts, as in transformers.
-ConfigReader nested(const nlohmann::json& config, const std::string& key) {
+checkpoint::ConfigReader nested(const nlohmann::json& config, const std::string& key) {
   nlohmann::json merged = nlohmann::json::object();
   for (const std::string& name : {key, key + "_dict"}) {
     const auto found = config.find(name);
@@ -87,15 +88,16 @@ ConfigReader nested(const nlohmann::json& config, const std::string& key) {
     }
     merged.update(*found);
   }
-  return ConfigReader(merged.dump());
+  return checkpoint::ConfigReader(merged.dump());
 }
 
-std::int64_t rows_of(const Weights& weights, const std::string& name) {
+std::int64_t rows_of(const checkpoint::Weights& weights, const std::string& name) {
   const Shape& shape = weights.shape(name);
   return shape.empty() ? 0 : shape.front();
 }
 
-TextTowerArchitecture text_tower(const ConfigReader& config, const Weights& weights, bool is_clip) {
+TextTowerArchitecture text_tower(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                                 bool is_clip) {
   const TensorNames names(weights, {"text_model."}, "");
   const TensorNames outside(weights, {""}, "");
   const Sizes sizes = sizes_of(config, {12, is_clip ? 512 : 768, is_clip ? 8 : 12});
@@ -127,7 +129,8 @@ TextTowerArchitecture text_tower(const ConfigReader& config, const Weights& weig
   return tower;
 }
 
-ImageArchitecture image_tower(const ConfigReader& config, const Weights& weights, bool is_clip) {
+ImageArchitecture image_tower(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                              bool is_clip) {
   const TensorNames names(weights, {"vision_model."}, "");
   const TensorNames outside(weights, {""}, "");
   const Sizes sizes = sizes_of(config, {12, 768, 12});
@@ -166,7 +169,8 @@ ImageArchitecture image_tower(const ConfigReader& config, const Weights& weights
 }
 
 // ViT and DINOv2 have the same names but for norms and feed-forward.
-ImageArchitecture vit(const ConfigReader& config, const Weights& weights, std::string_view model_type) {
+ImageArchitecture vit(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights,
+                      std::string_view model_type) {
   const bool is_vit = model_type == "vit";
   const bool has_registers = model_type == "dinov2_with_registers";
   const TensorNames names(weights, {"", fmt::format("{}.", model_type)}, "embeddings.position_embeddings");
@@ -175,7 +179,7 @@ ImageArchitecture vit(const ConfigReader& config, const Weights& weights, std::s
   const std::int64_t hidden = sizes.hidden;
   const float epsilon = config.positive({"layer_norm_eps"}, is_vit ? 1e-12F : 1e-6F);
   const bool has_bias = config.flag({"qkv_bias"}, true);
-  const Activation activation = read_activation(config, "hidden_act", "gelu");
+  const checkpoint::Activation activation = read_activation(config, "hidden_act", "gelu");
   const bool is_gated = !is_vit && config.flag({"use_swiglu_ffn"}, false);
   std::int64_t inner = is_vit ? config.number({"intermediate_size"}, 3072) : config.number({"mlp_ratio"}, 4) * hidden;
   if (is_gated) inner = (inner * 2 / 3 + 7) / 8 * 8;
@@ -215,7 +219,7 @@ ImageArchitecture vit(const ConfigReader& config, const Weights& weights, std::s
       layer.feed_forward = {.gate = names.rows(at("mlp.weights_in"), hidden, inner, 0, 2 * inner),
                             .up = names.rows(at("mlp.weights_in"), hidden, inner, inner, 2 * inner),
                             .down = names.linear(at("mlp.weights_out"), inner, hidden),
-                            .activation = Activation::silu};
+                            .activation = checkpoint::Activation::silu};
     } else if (!is_vit) {
       layer.feed_forward = {.up = names.linear(at("mlp.fc1"), hidden, inner),
                             .down = names.linear(at("mlp.fc2"), inner, hidden),
@@ -243,8 +247,8 @@ bool is_vision_family(std::string_view model_type) noexcept {
   return std::find(families.begin(), families.end(), model_type) != families.end();
 }
 
-VisionModel describe_vision_model(std::string_view config_json, const Weights& weights) {
-  const ConfigReader config(config_json);
+VisionModel describe_vision_model(std::string_view config_json, const checkpoint::Weights& weights) {
+  const checkpoint::ConfigReader config(config_json);
   VisionModel model{.model_type = config.text({"model_type"}, "")};
   if (model.model_type != "clip" && model.model_type != "siglip") {
     const std::string architecture = config.architecture();

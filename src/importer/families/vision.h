@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/config_reader.h"
+#include "checkpoint/weights.h"
 #include "importer/architecture.h"
-#include "importer/config_reader.h"
-#include "importer/weights.h"
 
 /// Models of images, and the text towers that belong to them, as data.
 namespace gpux::importer {
@@ -91,6 +91,6 @@ struct VisionModel {
 [[nodiscard]] bool is_vision_family(std::string_view model_type) noexcept;
 
 /// The description of config.json and its weights. Error invalid_config: a setting that is not supported, by name.
-[[nodiscard]] VisionModel describe_vision_model(std::string_view config_json, const Weights& weights);
+[[nodiscard]] VisionModel describe_vision_model(std::string_view config_json, const checkpoint::Weights& weights);
 
 }  // namespace gpux::importer

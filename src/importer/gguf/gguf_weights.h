@@ -9,16 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/weights.h"
 #include "importer/gguf/gguf_file.h"
 #include "importer/gguf/model_settings.h"
 #include "importer/gguf/stored_blocks.h"
-#include "importer/weights.h"
 
 namespace gpux::importer::gguf {
 
 /// The tensors of a GGUF file as transformers has them: by its names, and with rows of query and key in its order.
 /// Norms are as they are in the file: Gemma's have 1 added.
-class GgufWeights final : public Weights {
+class GgufWeights final : public checkpoint::Weights {
  public:
   /// `file` and `report`, to which blocks() adds, outlive this. `heads` and `kv_heads` are for the order of rows. Error
   /// invalid_model: a tensor that the family does not have, by name.
@@ -33,7 +33,7 @@ class GgufWeights final : public Weights {
   void require(std::string_view name, const Shape& shape) const override;
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                           std::int64_t rows) const override;
-  using Weights::floats;
+  using checkpoint::Weights::floats;
   [[nodiscard]] ElementType floating_type(std::string_view name) const override;
   [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
                                                         std::int64_t first_row, std::int64_t rows) const override;

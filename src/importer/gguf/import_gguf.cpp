@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "base/format_message.h"
 #include "base/utf8.h"
+#include "checkpoint/config_reader.h"
 #include "gpux/error.h"
-#include "importer/config_reader.h"
 #include "importer/decoder_graph.h"
 #include "importer/gguf/gguf_file.h"
 #include "importer/gguf/gguf_weights.h"
@@ -111,9 +111,9 @@ void use_stored_order(Transformer& transformer) {
   }
 }
 
-ImportedEncoder import(const GgufFile& file, const fs::path& target, std::int64_t context_length) {
+ImportedModel import(const GgufFile& file, const fs::path& target, std::int64_t context_length) {
   Settings settings = settings_of(file);
-  const ConfigReader config(settings.config.dump());
+  const checkpoint::ConfigReader config(settings.config.dump());
   gguf::StorageReport report;
   const gguf::GgufWeights weights(file, gguf::family_of(file.metadata()), config.number({"num_attention_heads"}),
                                   config.number({"num_key_value_heads"}), report);
@@ -160,7 +160,7 @@ void require_importable_gguf(std::string_view first_bytes) {
   if (metadata.has("general.architecture")) (void)gguf::family_of(metadata);
 }
 
-ImportedEncoder import_gguf(const fs::path& path, const fs::path& target, std::int64_t context_length) {
+ImportedModel import_gguf(const fs::path& path, const fs::path& target, std::int64_t context_length) {
   const GgufFile file(path);
   try {
     return import(file, target, context_length);

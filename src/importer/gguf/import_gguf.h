@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "importer/import_encoder.h"
+#include "importer/imported_model.h"
 
 namespace gpux::importer {
 
@@ -13,8 +13,8 @@ namespace gpux::importer {
 /// Matrices of 16 bits keep their type, and those in blocks become blocks of MatMulNBits (stored_blocks.h).
 /// `context_length`: as set_context(). Errors not_found, permission, storage, invalid_config, invalid_model (what is
 /// not supported, by name), usage (of the context).
-ImportedEncoder import_gguf(const std::filesystem::path& file, const std::filesystem::path& target,
-                            std::int64_t context_length = 0);
+ImportedModel import_gguf(const std::filesystem::path& file, const std::filesystem::path& target,
+                          std::int64_t context_length = 0);
 
 /// Refuses what import_gguf() refuses and the first bytes of the file show: another format, and a family that is not
 /// supported. Error invalid_model.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "importer/gguf/tensor_type.h"
-#include "importer/import_encoder.h"
+#include "importer/imported_model.h"
 #include "onnx/block_weights.h"
 
 namespace gpux::importer::gguf {

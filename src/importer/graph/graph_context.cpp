@@ -56,11 +56,11 @@ auto elements_of(const Linear& linear, bool turned, const Read& read) {
   return turned ? transposed(rows, linear.out, linear.in) : std::move(rows);
 }
 
-std::vector<float> floats_of(const Weights& weights, const Linear& linear, bool turned, float scale) {
+std::vector<float> floats_of(const checkpoint::Weights& weights, const Linear& linear, bool turned, float scale) {
   return scaled(elements_of(linear, turned, [&](const auto&... rows) { return weights.floats(rows...); }), 0, scale);
 }
 
-onnx::BlockMatrix rounded_to_blocks(const Weights& weights, const Linear& linear, float scale,
+onnx::BlockMatrix rounded_to_blocks(const checkpoint::Weights& weights, const Linear& linear, float scale,
                                     const onnx::BlockFormat& format) {
   const std::vector<float> rows = floats_of(weights, linear, false, scale);
   std::optional<onnx::BlockMatrix> made = onnx::quantize_to_blocks(rows, linear.out, linear.in, format);
@@ -236,26 +236,27 @@ std::string GraphContext::normalized(const std::string& input, const Norm& norm,
   return graph_.node("Mul", {graph_.node("Div", {input, root}), weight}, {}, output);
 }
 
-std::string GraphContext::activated(const std::string& input, Activation activation, std::string_view output) {
+std::string GraphContext::activated(const std::string& input, checkpoint::Activation activation,
+                                    std::string_view output) {
   switch (activation) {
-    case Activation::tanh:
+    case checkpoint::Activation::tanh:
       return graph_.node("Tanh", {input}, {}, output);
-    case Activation::relu:
+    case checkpoint::Activation::relu:
       return graph_.node("Relu", {input}, {}, output);
-    case Activation::sigmoid:
+    case checkpoint::Activation::sigmoid:
       return graph_.node("Sigmoid", {input}, {}, output);
-    case Activation::gelu:
+    case checkpoint::Activation::gelu:
       return graph_.node("Gelu", {input}, {{"approximate", std::string("none")}}, output);
-    case Activation::gelu_tanh:
+    case checkpoint::Activation::gelu_tanh:
       return graph_.node("Gelu", {input}, {{"approximate", std::string("tanh")}}, output);
-    case Activation::silu:
+    case checkpoint::Activation::silu:
       return graph_.node("Mul", {input, graph_.node("Sigmoid", {input})}, {}, output);
-    case Activation::quick_gelu: {
+    case checkpoint::Activation::quick_gelu: {
       constexpr float factor = 1.702F;
       const std::string sigmoid = graph_.node("Sigmoid", {graph_.node("Mul", {input, scalar(factor)})});
       return graph_.node("Mul", {input, sigmoid}, {}, output);
     }
-    case Activation::identity:
+    case checkpoint::Activation::identity:
       break;
   }
   return output.empty() ? input : graph_.node("Identity", {input}, {}, output);

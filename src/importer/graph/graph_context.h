@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/weights.h"
 #include "importer/architecture.h"
-#include "importer/weights.h"
 #include "onnx/block_nodes.h"
 #include "onnx/graph_writer.h"
 
@@ -37,7 +37,7 @@ struct WeightStorage {
 class GraphContext {
  public:
   /// `weights` outlives the context.
-  explicit GraphContext(const Weights& weights, Operators operators = Operators::onnx,
+  explicit GraphContext(const checkpoint::Weights& weights, Operators operators = Operators::onnx,
                         const WeightStorage& storage = {})
       : weights_(weights),
         operators_(operators),
@@ -46,7 +46,7 @@ class GraphContext {
 
   [[nodiscard]] onnx::GraphWriter& graph() noexcept { return graph_; }
 
-  [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
+  [[nodiscard]] const checkpoint::Weights& weights() const noexcept { return weights_; }
 
   /// A node of one output.
   std::string node(std::string_view type, const std::vector<std::string>& inputs,
@@ -89,7 +89,7 @@ class GraphContext {
   std::string normalized(const std::string& input, const Norm& norm, float scale = 1, std::string_view output = {});
 
   /// Relu, Tanh, Sigmoid and Gelu are operators. silu: Mul(x, Sigmoid(x)).
-  std::string activated(const std::string& input, Activation activation, std::string_view output = {});
+  std::string activated(const std::string& input, checkpoint::Activation activation, std::string_view output = {});
 
   /// int64[1]: the number of tokens in a row of input_ids.
   const std::string& sequence_length();
@@ -113,7 +113,7 @@ class GraphContext {
   onnx::BlockConstant blocks(const Linear& linear, const onnx::BlockFormat& format, float scale);
   std::string bias(const Linear& linear, float scale);
 
-  const Weights& weights_;
+  const checkpoint::Weights& weights_;
   Operators operators_;
   WeightStorage storage_;
   onnx::GraphWriter graph_;

@@ -22,7 +22,7 @@ constexpr std::int64_t type_int32 = 6;  // ONNX's TensorProto.DataType
 
 class ImageWriter {
  public:
-  ImageWriter(const Weights& weights, const ImageArchitecture& model, image::Size size)
+  ImageWriter(const checkpoint::Weights& weights, const ImageArchitecture& model, image::Size size)
       : context_(weights), model_(model), size_(size) {}
 
   std::set<std::string> write(const std::filesystem::path& file) {
@@ -235,12 +235,12 @@ std::string text_token(GraphContext& context, const TextTowerHead& head, const s
 
 }  // namespace
 
-std::set<std::string> write_image_model(const Weights& weights, const ImageArchitecture& model, image::Size size,
-                                        const std::filesystem::path& file) {
+std::set<std::string> write_image_model(const checkpoint::Weights& weights, const ImageArchitecture& model,
+                                        image::Size size, const std::filesystem::path& file) {
   return ImageWriter(weights, model, size).write(file);
 }
 
-std::set<std::string> write_text_tower(const Weights& weights, const TextTowerArchitecture& tower,
+std::set<std::string> write_text_tower(const checkpoint::Weights& weights, const TextTowerArchitecture& tower,
                                        const std::filesystem::path& file) {
   GraphContext context(weights);
   const std::array<onnx::WrittenSize, 2> tokens{"batch", "sequence"};

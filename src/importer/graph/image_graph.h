@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
+#include "checkpoint/weights.h"
 #include "image/recipe.h"
 #include "importer/families/vision.h"
-#include "importer/weights.h"
 
 namespace gpux::importer {
 
@@ -16,12 +16,12 @@ namespace gpux::importer {
 /// [batch, tokens, hidden] except for logits and image_embeds. Gives the names of the tensors that it used. Errors
 /// invalid_model (tensors; images of a size that the position embeddings are not for), storage, permission. With an
 /// empty `file`, nothing is written.
-std::set<std::string> write_image_model(const Weights& weights, const ImageArchitecture& model, image::Size size,
-                                        const std::filesystem::path& file);
+std::set<std::string> write_image_model(const checkpoint::Weights& weights, const ImageArchitecture& model,
+                                        image::Size size, const std::filesystem::path& file);
 
 /// Writes a text tower: input_ids, and where it is masked attention_mask, int64[batch, sequence], to its head's output,
 /// float32[batch, width]. With an empty `file`, nothing is written.
-std::set<std::string> write_text_tower(const Weights& weights, const TextTowerArchitecture& tower,
+std::set<std::string> write_text_tower(const checkpoint::Weights& weights, const TextTowerArchitecture& tower,
                                        const std::filesystem::path& file);
 
 }  // namespace gpux::importer

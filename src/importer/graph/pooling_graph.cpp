@@ -63,15 +63,15 @@ std::string pooled(GraphContext& context, const std::string& hidden, GraphPoolin
 }
 
 // A product for each row of the batch, and not one of all rows together, which may add up in another order.
-std::string dense(GraphContext& context, const std::string& input, const DenseLayer& layer, const std::string& name,
-                  std::string_view output) {
+std::string dense(GraphContext& context, const std::string& input, const checkpoint::DenseLayer& layer,
+                  const std::string& name, std::string_view output) {
   const std::string weights = context.graph().floats(name + ".weight", layer.weights, {layer.out, layer.in});
   const std::string column = context.node("Unsqueeze", {input, context.list({2})});
   const std::string columns = context.node("MatMul", {weights, column});
   const std::string product = context.node("Squeeze", {columns, context.list({2})});
   const std::string bias = context.graph().floats(name + ".bias", layer.bias, {layer.out});
   const std::string sum = context.node("Add", {product, bias});
-  if (layer.activation == Activation::identity) return context.node("Identity", {sum}, {}, output);
+  if (layer.activation == checkpoint::Activation::identity) return context.node("Identity", {sum}, {}, output);
   return context.activated(sum, layer.activation, output);
 }
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/dense_layer.h"
 #include "importer/architecture.h"
-#include "importer/dense_layer.h"
 #include "importer/graph/graph_context.h"
 
 namespace gpux::importer {
@@ -16,8 +16,8 @@ std::string pooled(GraphContext& context, const std::string& hidden, GraphPoolin
                    std::string_view output = {});
 
 /// Vectors [batch, in] to [batch, out]: activation(W x + b). `name` is the prefix of its constants.
-std::string dense(GraphContext& context, const std::string& input, const DenseLayer& layer, const std::string& name,
-                  std::string_view output = {});
+std::string dense(GraphContext& context, const std::string& input, const checkpoint::DenseLayer& layer,
+                  const std::string& name, std::string_view output = {});
 
 /// Vectors of length 1.
 std::string unit_vectors(GraphContext& context, const std::string& input, std::string_view output);

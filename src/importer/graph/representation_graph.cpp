@@ -15,8 +15,8 @@ std::string log_of_one_more(GraphContext& context, const std::string& input, std
   return context.node("Log", {context.node("Add", {input, context.scalar(1)})}, {}, output);
 }
 
-std::string projected(GraphContext& context, const std::string& input, const DenseLayer& layer, const std::string& name,
-                      std::string_view output = {}) {
+std::string projected(GraphContext& context, const std::string& input, const checkpoint::DenseLayer& layer,
+                      const std::string& name, std::string_view output = {}) {
   std::vector<float> columns(layer.weights.size());
   for (std::int64_t i = 0; i < layer.out; ++i) {
     for (std::int64_t j = 0; j < layer.in; ++j) {
@@ -24,7 +24,7 @@ std::string projected(GraphContext& context, const std::string& input, const Den
     }
   }
   const bool has_bias = std::ranges::any_of(layer.bias, [](float x) { return x != 0; });
-  const bool is_linear = layer.activation == Activation::identity;
+  const bool is_linear = layer.activation == checkpoint::Activation::identity;
   const std::string weight = context.graph().floats(name + ".weight", columns, {layer.in, layer.out});
   std::string result =
       context.node("MatMul", {input, weight}, {}, !has_bias && is_linear ? output : std::string_view());
@@ -45,7 +45,7 @@ std::string decoded(GraphContext& context, const MaskedLanguageHead& head, const
 
 }  // namespace
 
-void write_splade(GraphContext& context, const MaskedLanguageHead& head, const SpladePooling& pooling,
+void write_splade(GraphContext& context, const MaskedLanguageHead& head, const checkpoint::SpladePooling& pooling,
                   const std::string& hidden) {
   const std::string transformed =
       context.normalized(context.activated(context.linear(hidden, head.dense), head.activation), head.norm);
@@ -58,7 +58,7 @@ void write_splade(GraphContext& context, const MaskedLanguageHead& head, const S
     return log_of_one_more(context, log_of_one_more(context, positive), name);
   };
   const std::array<onnx::WrittenSize, 2> sizes{"batch", head.decoder.out};
-  if (pooling.strategy == SpladePooling::Strategy::sum) {
+  if (pooling.strategy == checkpoint::SpladePooling::Strategy::sum) {
     const std::string weights = activated(context.node("Add", {scores, bias}), {});
     const std::string mask = context.node("Cast", {"attention_mask"}, {{"to", type_float}});
     const std::string row = context.node("Unsqueeze", {mask, context.list({1})});
@@ -74,7 +74,7 @@ void write_splade(GraphContext& context, const MaskedLanguageHead& head, const S
   context.graph().output(activated(context.node("Add", {largest, bias}), output), ElementType::float32, sizes);
 }
 
-void write_token_vectors(GraphContext& context, const std::vector<DenseLayer>& layers, bool normalize,
+void write_token_vectors(GraphContext& context, const std::vector<checkpoint::DenseLayer>& layers, bool normalize,
                          const std::string& hidden, std::string_view output, std::int64_t first_token) {
   std::string vectors = hidden;
   if (first_token != 0) {
@@ -99,7 +99,7 @@ void write_token_vectors(GraphContext& context, const std::vector<DenseLayer>& l
   context.graph().output(vectors, ElementType::float32, sizes);
 }
 
-void write_token_weights(GraphContext& context, const DenseLayer& layer, const std::string& hidden) {
+void write_token_weights(GraphContext& context, const checkpoint::DenseLayer& layer, const std::string& hidden) {
   const std::string weights = projected(context, hidden, layer, "sparse_vecs");
   const std::array<onnx::WrittenSize, 3> sizes{"batch", "sequence", layer.out};
   context.graph().output(context.node("Relu", {weights}, {}, "sparse_vecs"), ElementType::float32, sizes);

@@ -12,11 +12,11 @@
 #include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
+#include "checkpoint/exported_files.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/module_list.h"
+#include "checkpoint/safetensors.h"
 #include "gpux/error.h"
-#include "importer/exported_files.h"
-#include "importer/json_settings.h"
-#include "importer/module_list.h"
-#include "importer/safetensors.h"
 #include "registry/hub/hub_reference.h"
 
 namespace gpux::registry {
@@ -329,7 +329,7 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
   constexpr const char* modules_file = "modules.json";
   if (contains(names, modules_file)) {
     const JsonSettings modules(read(modules_file), modules_file, JsonSettings::Json::value_t::array);
-    for (const importer::Module& module : importer::read_modules(modules)) {
+    for (const checkpoint::Module& module : checkpoint::read_modules(modules)) {
       if (!module.folder.empty()) layout.module_folders.insert(module.folder);
     }
   }
@@ -342,7 +342,7 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
   for (const std::string& folder : folders) {
     const std::string index = in_folder(folder, weight_index);
     if (!all.contains(index) || all.contains(in_folder(folder, whole_weights))) continue;
-    for (const std::string& part : importer::parts_of_index(read(index), index)) {
+    for (const std::string& part : checkpoint::parts_of_index(read(index), index)) {
       const std::string name = in_folder(folder, part);
       if (!name.ends_with(".safetensors")) {
         throw Error(ErrorCode::invalid_model, fmt::format("{}: {} names {}; accepted: files that end in .safetensors",

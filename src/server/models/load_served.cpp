@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/sha256.h"
+#include "checkpoint/json_settings.h"
+#include "checkpoint/sentence_model.h"
 #include "embedding/graph_pooling.h"
 #include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
@@ -19,8 +21,6 @@
 #include "generation/engine.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
-#include "importer/json_settings.h"
-#include "importer/sentence_model.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_fingerprint.h"
@@ -129,15 +129,16 @@ void require_this_core(const Runtime& session) {
 }
 
 // Empty where the model reads no texts.
-std::optional<importer::SentenceModel> sentence_model_for(const OpenModel& opened) {
+std::optional<checkpoint::SentenceModel> sentence_model_for(const OpenModel& opened) {
   const auto& inputs = opened.info.signature.inputs;
   const bool takes_tokens =
       std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name == "input_ids"; });
-  return takes_tokens ? importer::sentence_model_of(opened.located.onnx_file) : std::nullopt;
+  return takes_tokens ? checkpoint::sentence_model_of(opened.located.onnx_file) : std::nullopt;
 }
 
 // A folder may have a tokenizer and a model that uses tokens differently: null, the model is served without texts.
-std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name, importer::SentenceModel sentences,
+std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name,
+                                                             checkpoint::SentenceModel sentences,
                                                              const Runtime& runtime,
                                                              std::optional<embedding::Batching> batching) {
   try {
@@ -336,7 +337,7 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
     return generator;
   }
   refuse_generation_settings(listed.name, serving);
-  std::optional<importer::SentenceModel> sentences = sentence_model_for(opened);
+  std::optional<checkpoint::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(serving, flags, opened, sentences.has_value());
   const WorkerRequest request = workers_asked_for(serving, sentences ? usable_processors(Machine::this_one()) : 1);
   if (sentences) {

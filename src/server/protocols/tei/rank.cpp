@@ -46,7 +46,7 @@ std::string ranking_json(const std::vector<float>& scores, const std::vector<std
 
 // A late-interaction model: texts by MaxSim; with raw_scores as it is, else by the number of the query's tokens.
 void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                    const std::shared_ptr<ServedModel>& model, const importer::LateInteraction& late, Rerank asked) {
+                    const std::shared_ptr<ServedModel>& model, const checkpoint::LateInteraction& late, Rerank asked) {
   EmbedJobOptions options;
   options.answer = EmbedJobOptions::Answer::representations;
   options.embed.representation = embedding::Representation::multi_vector;
@@ -73,7 +73,7 @@ void rerank(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
   const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::rank, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    if (const importer::LateInteraction* late = late_interaction_of(*model)) {
+    if (const checkpoint::LateInteraction* late = late_interaction_of(*model)) {
       rank_by_tokens(with.exchange, with.work, model, *late, std::move(*asked));
       return;
     }
