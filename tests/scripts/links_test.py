@@ -45,6 +45,12 @@ class Links(unittest.TestCase):
                         self.assertIn(anchor, anchors(target.read_text()))
         self.assertGreater(count, 100, "the documents are not read")
 
+    def test_of_the_readme_lead_to_every_page(self):
+        linked = re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text())
+        for page in ROOT.glob("docs/*.md"):
+            with self.subTest(page=page.name):
+                self.assertIn(f"docs/{page.name}", linked, "README.md does not link it")
+
 
 class Rooms(unittest.TestCase):
     def test_name_files_that_are_there(self):
