@@ -16,51 +16,48 @@ namespace gpux::manual {
 namespace {
 
 struct Placeholder {
-  std::string_view word;
-  std::vector<std::string> flags;
+  std::string_view word, flags;
 };
 
 // Flags whose value is neither a number nor one of a list. All others have the placeholder TEXT.
-const std::vector<Placeholder>& placeholders() {
-  static const std::vector<Placeholder> rows = {
-      {"ADDRESS", {"host"}},
-      {"CASE", {"case"}},
-      {"DIGEST", {"sha256"}},
-      {"FILE",
-       {"api-key-file", "ca-file", "config", "custom-ops", "file", "grammar", "index", "models", "output", "profile",
-        "query-vector", "report", "sign", "state-file", "texts", "tls-cert", "tls-key", "verify-key"}},
-      {"FOLDER", {"cache-dir", "from", "model-dir", "repository", "suite"}},
-      {"HOST", {"insecure"}},
-      {"INPUT", {"input"}},
-      {"JSON", {"template-values"}},
-      {"KEY=VALUE", {"provider-option", "session-option"}},
-      {"LABELS", {"labels"}},
-      {"LEVEL", {"level", "optimization-level"}},
-      {"MODEL", {"default", "model"}},
-      {"N", {"device", "inter-threads", "threads", "workers"}},
-      {"NAME", {"allowed-host", "column", "field", "output-name", "prompt", "tag", "text-prompt", "username"}},
-      {"NAME=PATH", {"provider-library"}},
-      {"NAME=SIZE", {"dim"}},
-      {"ORIGIN", {"cors-origin"}},
-      {"PATH", {"images", "samples", "unix"}},
-      {"PORT", {"grpc-port", "metrics-port", "port"}},
-      {"PRECISION", {"precision"}},
-      {"PROVIDER", {"provider", "reference"}},
-      {"REGEX", {"regex"}},
-      {"SCHEMA", {"json-schema"}},
-      {"SECONDS", {"interval", "seconds"}},
-      {"SHAPES", {"shapes"}},
-      {"SIZE", {"cache-memory", "chunk-size", "device-memory-budget", "max-body", "memory", "memory-budget"}},
-      {"TIME",
-       {"drain-delay", "drain-timeout", "load-timeout", "max-queue-delay", "max-restart-delay", "preflight-timeout",
-        "stop-grace", "timeout", "watch"}},
-      {"TOKEN", {"stop-token"}},
-      {"X", {"min-cosine"}},
-  };
-  return rows;
-}
+constexpr std::array<Placeholder, 29> placeholders{{
+    {"ADDRESS", "host"},
+    {"CASE", "case"},
+    {"DIGEST", "sha256"},
+    {"FILE",
+     "api-key-file ca-file config custom-ops file grammar index models output profile query-vector report sign "
+     "state-file texts tls-cert tls-key verify-key"},
+    {"FOLDER", "cache-dir from model-dir repository suite"},
+    {"HOST", "insecure"},
+    {"INPUT", "input"},
+    {"JSON", "template-values"},
+    {"KEY=VALUE", "provider-option session-option"},
+    {"LABELS", "labels"},
+    {"LEVEL", "level optimization-level"},
+    {"MODEL", "default model"},
+    {"N", "device inter-threads threads workers"},
+    {"NAME", "allowed-host column field output-name prompt tag text-prompt username"},
+    {"NAME=PATH", "provider-library"},
+    {"NAME=SIZE", "dim"},
+    {"ORIGIN", "cors-origin"},
+    {"PATH", "images samples unix"},
+    {"PORT", "grpc-port metrics-port port"},
+    {"PRECISION", "precision"},
+    {"PROVIDER", "provider reference"},
+    {"REGEX", "regex"},
+    {"SCHEMA", "json-schema"},
+    {"SECONDS", "interval seconds"},
+    {"SHAPES", "shapes"},
+    {"SIZE", "cache-memory chunk-size device-memory-budget max-body memory memory-budget"},
+    {"TIME",
+     "drain-delay drain-timeout load-timeout max-queue-delay max-restart-delay preflight-timeout stop-grace timeout "
+     "watch"},
+    {"TOKEN", "stop-token"},
+    {"X", "min-cosine"},
+}};
 
-bool has_any(const CLI::Option& option, const std::vector<std::string>& names) {
+bool has_any(const CLI::Option& option, std::string_view flags) {
+  const std::vector<std::string> names = split(flags, ' ');
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return option.check_lname(name); });
 }
 
@@ -102,7 +99,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 std::string placeholder(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {};
   if (const auto choices = choices_of(option); !choices.empty()) return join(choices, "|");
-  for (const Placeholder& row : placeholders()) {
+  for (const Placeholder& row : placeholders) {
     if (has_any(option, row.flags)) return std::string(row.word);
   }
   const std::string type = option.get_type_name();
@@ -138,8 +135,8 @@ void require_known_placeholders(const CLI::App& program) {
                          [&](const CLI::Option* option) { return option->check_lname(name); });
     });
   };
-  for (const Placeholder& row : placeholders()) {
-    for (const std::string& flag : row.flags) {
+  for (const Placeholder& row : placeholders) {
+    for (const std::string& flag : split(row.flags, ' ')) {
       if (!is_known(flag)) throw Error(ErrorCode::internal, fmt::format("no command has the flag --{}", flag));
     }
   }
