@@ -7,7 +7,7 @@
 
 namespace gpux::importer {
 
-/// As sentence-transformers' modules.Pooling. Several are put one behind the other.
+/// The poolings of sentence-transformers' modules.Pooling. Several are put one behind the other.
 using gpux::Pooling;
 
 /// The pooling that "pooling_mode" of a Pooling's config.json names ("mean"); empty where there is none such.

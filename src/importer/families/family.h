@@ -15,7 +15,7 @@ namespace gpux::importer {
 using DescribeFamily = Architecture (*)(const ConfigReader& config, const Weights& weights);
 
 struct Family {
-  std::string_view model_type;  ///< of config.json
+  std::string_view model_type;  ///< model_type in config.json
   DescribeFamily describe = nullptr;
   /// The repositories of this family bring Python code (auto_map), which computes the same as the description. It is
   /// ignored. Code of other families is refused.
@@ -34,7 +34,7 @@ std::span<const Family> decoder_families() noexcept;
 /// not supported, by name.
 Architecture describe_architecture(const ConfigReader& config, const Weights& weights);
 
-/// The same of a model that generates text.
+/// The architecture of a model that generates text.
 Architecture describe_decoder_architecture(const ConfigReader& config, const Weights& weights);
 
 Architecture describe_albert(const ConfigReader& config, const Weights& weights);
