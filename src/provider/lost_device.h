@@ -11,8 +11,8 @@ namespace gpux::provider {
 /// another process begins anew. By the texts, names and numbers of the errors that the vendors document so. Pure.
 bool names_lost_device(std::string_view message);
 
-/// Whether an error of a run says that a device was lost: only errors about the provider count, and nothing that they
-/// quote, as the names of nodes. The words of others may be a client's. Pure.
+/// The same of an error of a run: only those about the provider count, and nothing that they quote, as the names of
+/// nodes. The words of others may be a client's. Pure.
 bool is_lost_device(const Error& error);
 
 /// Whether there is anything to lose: a provider other than the CPU's is in the session. Pure.
