@@ -1,5 +1,5 @@
 """The file that `--out` of each benchmark writes: date, command, note, machine and versions, then the results.
-scripts/benchmark-page reads the files of bench/results."""
+scripts/docs/benchmark-page reads the files of bench/results."""
 
 import contextlib
 import datetime

@@ -7,6 +7,7 @@
 
 namespace gpux {
 
+/// How long Runtime::benchmark() measures.
 struct BenchmarkOptions {
   std::uint64_t runs = 100;  ///< measured runs; ignored where `seconds` is set
   std::uint64_t warmup_runs = 10;

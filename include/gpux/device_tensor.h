@@ -49,6 +49,7 @@ class GPUX_API DeviceTensor {
 
 /// Tensors by name.
 using NamedDeviceTensor = std::pair<std::string, DeviceTensor>;
+/// The inputs or outputs of a model on its device, by name.
 using NamedDeviceTensors = std::vector<NamedDeviceTensor>;
 
 /// Copies of a model's inputs and outputs between the host and devices. Copies inside the graph, between nodes of two
@@ -58,8 +59,8 @@ struct TransferCounts {
   std::uint64_t to_device_bytes = 0;
   std::uint64_t from_device = 0;
   std::uint64_t from_device_bytes = 0;
-  std::uint64_t to_device_pinned = 0;    ///< of `to_device`: from memory of the host that is pinned for the device
-  std::uint64_t from_device_pinned = 0;  ///< of `from_device`: to such memory
+  std::uint64_t to_device_pinned = 0;    ///< those of `to_device` from host memory that is pinned for the device
+  std::uint64_t from_device_pinned = 0;  ///< those of `from_device` to pinned host memory
 };
 
 }  // namespace gpux

@@ -24,6 +24,7 @@ enum class TextBatching : std::uint8_t {
   throughput,  ///< wherever it is faster: the last digits may depend on the other texts
 };
 
+/// How an Embedder loads its model and runs texts.
 struct EmbedderOptions {
   ModelOptions model = {};
   std::optional<TextBatching> batching = {};  ///< empty: throughput on a GPU or NPU, else exact
@@ -82,7 +83,7 @@ class GPUX_API Embedder {
   /// Runtime::infer().
   [[nodiscard]] std::vector<float> embed(std::string_view text, const EmbeddingOptions& options = {}) const;
 
-  /// The same of several texts, on as many threads as the options say. The error of the first text that fails names it:
+  /// Embeds several texts, on as many threads as the options say. The error of the first text that fails names it:
   /// "text 3".
   [[nodiscard]] Embeddings embed(std::span<const std::string> texts, const EmbeddingOptions& options = {}) const;
 

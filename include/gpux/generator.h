@@ -55,6 +55,7 @@ struct TokenLogProbability {
   std::string bytes;  ///< of the token alone; may be a part of a character
 };
 
+/// A generated token and the most probable ones in its place.
 struct TokenScore {
   TokenLogProbability chosen;
   std::vector<TokenLogProbability> most_probable;  ///< the highest first
@@ -84,6 +85,7 @@ enum class FinishReason : std::uint8_t {
 /// "stop", "length", "cancelled"
 GPUX_API std::string_view to_string(FinishReason reason) noexcept;
 
+/// A generated text, why it ended, and its figures.
 struct Completion {
   std::string text;
   std::string held_text;              ///< the end of `text` that no GeneratedToken had

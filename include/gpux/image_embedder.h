@@ -47,7 +47,7 @@ class GPUX_API ImageEmbedder {
   /// colors than rgb); of Runtime::infer().
   [[nodiscard]] std::vector<float> embed(const ImageData& image, const ImageEmbeddingOptions& options = {}) const;
 
-  /// The same of several images, on as many threads as the options say. The error of the first image that fails names
+  /// Embeds several images, on as many threads as the options say. The error of the first image that fails names
   /// it: "image 3".
   [[nodiscard]] Embeddings embed(std::span<const ImageData> images, const ImageEmbeddingOptions& options = {}) const;
 

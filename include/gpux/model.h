@@ -34,7 +34,7 @@ struct ModelOptions {
   std::vector<ProviderOptions> provider_options;
   std::vector<std::pair<std::string, std::string>> session_config;
   std::vector<std::filesystem::path> custom_operator_libraries;  ///< as of LoadOptions
-  std::optional<std::chrono::milliseconds> timeout;              ///< of a run
+  std::optional<std::chrono::milliseconds> timeout;              ///< maximum time of a run
 };
 
 class Pipeline;

@@ -19,6 +19,7 @@ struct Dimension {
   bool operator==(const Dimension&) const = default;
 };
 
+/// What an input or output is. `opaque`: one of a type of its own, which gpux does not run.
 enum class ValueKind : std::uint8_t { tensor, sparse_tensor, sequence, map, optional, opaque };
 
 /// The type of an input or output.
@@ -61,7 +62,7 @@ struct ModelInfo {
   std::string version;  ///< the package's version; "1.0.0" without one
   std::string format = "onnx";
   std::filesystem::path path;
-  std::uint64_t size_bytes = 0;  ///< of the .onnx file, without external data
+  std::uint64_t size_bytes = 0;  ///< size of the .onnx file, without external data
 
   Signature signature;
   std::int64_t ir_version = 0;
@@ -77,7 +78,7 @@ struct ModelInfo {
   std::map<std::string, std::uint64_t> parameter_types;  ///< element type -> parameters
   std::vector<ExternalFile> external_files;
 
-  /// Of the .onnx file and of the external data that it refers to.
+  /// Size of the .onnx file and of the external data that it refers to.
   [[nodiscard]] std::uint64_t total_bytes() const noexcept {
     std::uint64_t bytes = size_bytes;
     for (const ExternalFile& file : external_files) bytes += file.bytes;

@@ -86,8 +86,8 @@ struct OptimizedGraph {
   bool operator==(const OptimizedGraph&) const = default;
 };
 
-/// The same model with weights of another precision. It is loaded in place of the model's own graph if that precision
-/// is requested, the CPU provider runs the whole model, and the processor supports it.
+/// A variant of a model: its weights in another precision. It is loaded in place of the model's own graph if that
+/// precision is requested, the CPU provider runs the whole model, and the processor supports it.
 struct PrecisionVariant {
   std::filesystem::path file;
   std::string precision;     ///< "int8"
@@ -169,7 +169,7 @@ struct LoadOptions {
   /// optimized before (`optimized_graphs`) stay as they are. `float16` is not supported with Isolation::process, where
   /// `automatic` is `as_written`.
   CachePrecision cache_precision = CachePrecision::as_written;
-  std::vector<ExpectedSize> expected_sizes;  ///< of free dimensions, as far as they are known
+  std::vector<ExpectedSize> expected_sizes;  ///< sizes of free dimensions, as far as they are known
   /// Whether requests share runs. Empty: Runtime::run_sharing() decides.
   std::optional<BatchAxis> batch_axis;
   std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"

@@ -12,6 +12,7 @@
 
 namespace gpux {
 
+/// A label and its score.
 struct LabelScore {
   std::string label;
   double score = 0;

@@ -56,8 +56,7 @@ class GPUX_API ProviderManager {
   std::vector<ProviderLibrary> libraries_;
 };
 
-/// Version and file of the ONNX Runtime that this process uses. Opens it if none is open yet.
-/// Error provider_unavailable if none can be used.
+/// An ONNX Runtime library.
 struct RuntimeLibrary {
   std::string version;
   std::filesystem::path path;
@@ -65,6 +64,8 @@ struct RuntimeLibrary {
   unsigned api_version = 0;
 };
 
+/// Version and file of the ONNX Runtime that this process uses. Opens it if none is open yet.
+/// Error provider_unavailable if none can be used.
 GPUX_API RuntimeLibrary runtime_library();
 
 }  // namespace gpux

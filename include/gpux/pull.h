@@ -20,6 +20,7 @@ enum class PullWhen : std::uint8_t {
   never,    ///< Error not_found unless it is stored
 };
 
+/// Which file of a source pull() takes, what it checks, and where it stores the model.
 struct PullOptions {
   std::string name;       ///< NAME[:TAG] in the store; empty: the reference in lower case
   std::string file;       ///< the ONNX file of the repository that is the model; empty: the one that is found
@@ -37,9 +38,9 @@ struct PullOptions {
 
 /// How far the downloads of one pull are.
 struct PullProgress {
-  std::string file;                             ///< of the last bytes; empty at the beginning and the end
-  std::uint64_t file_bytes = 0, file_done = 0;  ///< of that file; bytes 0: unknown
-  std::uint64_t bytes = 0, done = 0;            ///< of all files, with those that were here before
+  std::string file;  ///< the file that the last bytes belong to; empty at the beginning and the end
+  std::uint64_t file_bytes = 0, file_done = 0;  ///< size of that file (0: unknown), and its bytes that have arrived
+  std::uint64_t bytes = 0, done = 0;            ///< size of all files, and their bytes that are here
 };
 
 /// Both may be null. One call at a time, from any thread.
@@ -48,6 +49,7 @@ struct PullListener {
   std::function<void(const std::string&)> on_message;  ///< one line
 };
 
+/// What pull() stored.
 struct PulledModel {
   StoredPackage package;
   std::string revision;              ///< the commit; empty where the source has none

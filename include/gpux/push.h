@@ -13,6 +13,7 @@
 
 namespace gpux {
 
+/// How push() uploads and signs.
 struct PushOptions {
   std::filesystem::path sign_key;     ///< a private key (PEM, P-256, not encrypted) to sign with; empty: not signed
   std::uint64_t chunk_bytes = 0;      ///< larger files are uploaded in chunks of this size, 64 KiB or more; 0: 32 MiB
@@ -21,9 +22,10 @@ struct PushOptions {
   std::filesystem::path home;         ///< the store; empty: GPUX_HOME, or ~/.gpux
 };
 
+/// What push() uploaded.
 struct PushedModel {
   std::string name;                                  ///< "registry.example/team/digits:1.0.0"
-  std::string digest;                                ///< of the manifest: "sha256:" and 64 hexadecimal digits
+  std::string digest;                                ///< digest of the manifest: "sha256:" and 64 hexadecimal digits
   std::uint64_t existed = 0, mounted = 0, sent = 0;  ///< contents: in the repository before, in another one, uploaded
   std::uint64_t sent_bytes = 0;
   std::string signature_tag;  ///< empty: not signed

@@ -79,12 +79,11 @@ class GPUX_API Runtime {
   /// Errors invalid_input (no input of that name, strings for a device), resource_exhausted, provider_unavailable.
   [[nodiscard]] DeviceTensor upload(const Tensor& tensor, std::string_view input) const;
 
-  /// The same run as infer(), whose outputs stay where the model makes them until they are read, or given to another
-  /// run: of this model, or of another one on the same device. `device_inputs` are inputs, too; those on another device
-  /// are copied by way of the host. All outputs must be tensors.
-  /// Outputs are on the host for providers whose device memory only their own runs can copy (those that are not
-  /// plugins), with Isolation::process, and with LoadOptions::before and after: the results are the same.
-  /// Errors as of infer().
+  /// Runs the model as infer() does, but the outputs stay where the model makes them until they are read, or given to
+  /// another run: of this model, or of another one on the same device. `device_inputs` are inputs, too; those on
+  /// another device are copied by way of the host. All outputs must be tensors. Outputs are on the host for providers
+  /// whose device memory only their own runs can copy (those that are not plugins), with Isolation::process, and with
+  /// LoadOptions::before and after: the results are the same. Errors as of infer().
   [[nodiscard]] NamedDeviceTensors infer_on_device(const NamedValues& inputs,
                                                    const NamedDeviceTensors& device_inputs = {},
                                                    const InferOptions& options = {}) const;
@@ -96,7 +95,7 @@ class GPUX_API Runtime {
   /// one run copies while another computes.
   [[nodiscard]] bool uses_pinned_memory() const noexcept;
 
-  /// Of all runs, uploads and reads so far. Zero with Isolation::process, whose worker is not asked.
+  /// Copies of all runs, uploads and reads so far. Zero with Isolation::process, whose worker is not asked.
   [[nodiscard]] TransferCounts transfers() const noexcept;
 
   /// Default maximum of rows in a run that several items share.

@@ -15,7 +15,7 @@ namespace gpux {
 
 /// A vector that was found.
 struct SearchHit {
-  std::size_t index = 0;  ///< of the vector, in the order in which they were added
+  std::size_t index = 0;  ///< index of the vector, in the order in which they were added
   float score = 0;        ///< cosine of the angle to the query, -1 to 1; the product; or a distance, negative
   std::string id, text;   ///< where they are known
 };

@@ -10,7 +10,7 @@ namespace gpux {
 /// How vectors are compared. Higher scores are nearer: distances are negative.
 enum class Similarity : std::uint8_t { cosine, dot, euclidean, manhattan };
 
-/// As sentence-transformers names them (similarity_fn_name).
+/// The names of the measures, as sentence-transformers spells them (similarity_fn_name).
 inline constexpr std::array<std::pair<std::string_view, Similarity>, 4> similarity_names{
     {{"cosine", Similarity::cosine},
      {"dot", Similarity::dot},

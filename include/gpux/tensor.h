@@ -64,18 +64,21 @@ GPUX_API std::int64_t element_count(std::span<const std::int64_t> shape);
 /// "[2, 3]"
 GPUX_API std::string to_string(std::span<const std::int64_t> shape);
 
-/// Bit patterns of the floating-point types that C++20 does not have.
+/// The bit pattern of an IEEE 754 half-precision number, which C++20 has no type for.
 struct Float16 {
   std::uint16_t bits = 0;
 };
 
+/// The bit pattern of a bfloat16: the upper half of a float32.
 struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
+/// The number, exactly.
 GPUX_API float to_float(Float16 value) noexcept;
 GPUX_API float to_float(BFloat16 value) noexcept;
 
+/// The ElementType of a C++ type: element_type_of<float>::value is ElementType::float32.
 template <typename T>
 struct element_type_of;
 
@@ -152,7 +155,7 @@ class GPUX_API Tensor {
   /// The bytes of all elements; empty for strings.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, byte_size_}; }
 
-  /// The same for writing; only for tensors from allocate() or of(), else Error internal.
+  /// The elements for writing; only for tensors from allocate() or of(), else Error internal.
   [[nodiscard]] std::span<std::byte> mutable_bytes();
 
   /// The elements, without a copy. Error invalid_input if T is not the tensor's type.
@@ -175,7 +178,7 @@ class GPUX_API Tensor {
   /// Whether the tensor keeps its memory alive; false if the caller must keep it.
   [[nodiscard]] bool has_owner() const noexcept { return owner_ != nullptr || strings_ != nullptr; }
 
-  /// The same data with another shape of the same number of elements.
+  /// This tensor's data with another shape of the same number of elements.
   [[nodiscard]] Tensor reshaped(Shape shape) const;
 
   /// Rows [first, first + count) of the outermost dimension; shares the data if a row is a whole number of bytes.

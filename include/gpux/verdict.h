@@ -15,7 +15,7 @@ struct Device {
   std::string name;  ///< the vendor's spelling; may be empty
   std::string vendor;
   std::uint32_t index = 0;         ///< among the provider's devices, as in the option `device`
-  std::uint64_t memory_bytes = 0;  ///< of its own; 0: not known, or none
+  std::uint64_t memory_bytes = 0;  ///< the device's own memory; 0: not known, or none
   std::string driver = {};         ///< version of its driver; empty if not known
   std::string architecture = {};   ///< "sm_90", "gfx1100"; empty if not known
   std::string address = {};        ///< on the PCI bus: "0000:01:00.0"; empty if not known
@@ -40,7 +40,7 @@ struct ProviderAttempt {
   std::optional<Device> device;  ///< the one of the devices that the session is on; empty if not known
   std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
   std::uint64_t node_count = 0;
-  double node_share = 0;    ///< of all nodes of the session, 0 to 1
+  double node_share = 0;    ///< share of all nodes of the session, 0 to 1
   bool other_core = false;  ///< available, but requires another ONNX Runtime than the open one
   /// The shapes that it compiled the model for: "input_ids:1x1..8x128..32x512" for each input, from the smallest to the
   /// largest. Runs with others are refused. Empty: any, or it compiles nothing.
@@ -50,6 +50,7 @@ struct ProviderAttempt {
   bool has_kept_engine = false;    ///< something that it compiled before was in that folder
 };
 
+/// "active", "no_nodes", …
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;
 
 /// Where a model runs: the request, the providers tried, and the placement that the session reports.
@@ -65,7 +66,7 @@ struct Verdict {
   bool placement_known = false;    ///< false: the runtime cannot report it; active has the appended providers
   bool fell_back = false;          ///< the first requested provider is not active
   std::vector<std::string> notes;  ///< settings translated or not enforced, and the like
-  std::string runtime_version;     ///< of ONNX Runtime
+  std::string runtime_version;     ///< version of ONNX Runtime
   std::string runtime_path;
 };
 

@@ -1,10 +1,10 @@
-# What the kinds of packages share. Sourced by scripts/packaging/kinds/*, which scripts/package runs with these set:
+# What the kinds of packages share. Sourced by scripts/packaging/kinds/*, which scripts/packaging/package runs with these set:
 #   dist, build, work   folders: for packages, the built gpux, and intermediate files
 #   version, revision   of gpux
 #   SOURCE_DATE_EPOCH   the time of every file in a package
 #   packaging_python    with the packages of scripts/requirements-package.txt
 # shellcheck shell=bash
-: "${dist:?is set by scripts/package}" "${build:?}" "${work:?}" "${version:?}" "${revision:?}" "${SOURCE_DATE_EPOCH:?}"
+: "${dist:?is set by scripts/packaging/package}" "${build:?}" "${work:?}" "${version:?}" "${revision:?}" "${SOURCE_DATE_EPOCH:?}"
 : "${packaging_python:?}"
 export architecture
 architecture=$(dpkg --print-architecture)

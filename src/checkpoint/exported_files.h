@@ -23,7 +23,7 @@ struct LeftOutFile {
 };
 
 struct ExportedFiles {
-  std::vector<ExportedVariant> variants;  ///< of each precision the one most fit for the processor first
+  std::vector<ExportedVariant> variants;  ///< for each precision, the one that fits the processor best comes first
   std::vector<LeftOutFile> left_out;
 };
 

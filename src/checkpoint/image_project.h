@@ -13,7 +13,7 @@ namespace gpux::checkpoint {
 /// How cosines of images and labels become scores: activation(logit_scale * cosine + logit_bias).
 struct ZeroShotScale {
   double logit_scale = 1, logit_bias = 0;
-  bool is_sigmoid = false;  ///< of each label alone; else softmax over the labels
+  bool is_sigmoid = false;  ///< sigmoid of each label alone; else softmax over the labels
 };
 
 /// The settings of a gpux.yml for a model that takes images.

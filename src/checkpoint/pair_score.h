@@ -15,7 +15,7 @@ struct PairTemplate {
 
   struct Part {
     Slot slot = Slot::text;
-    std::string text;  ///< of Slot::text
+    std::string text;  ///< the literal text, for Slot::text
   };
 
   std::vector<Part> parts;  ///< up to the last slot
@@ -44,7 +44,7 @@ std::optional<PairTemplate> parse_pair_template(std::string_view jinja, std::str
 /// invalid_model, also where there is no such prompt.
 std::string default_prompt_in(const std::filesystem::path& folder);
 
-/// Of modules.json with a LogitScore, and the chat template in chat_template.jinja or tokenizer_config.json. Empty
+/// Reads modules.json with a LogitScore, and the chat template in chat_template.jinja or tokenizer_config.json. Empty
 /// where no LogitScore is named. Errors invalid_model with the file's name, also for a template that is not supported.
 std::optional<PairScore> read_pair_score(const std::filesystem::path& folder);
 

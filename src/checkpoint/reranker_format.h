@@ -18,7 +18,7 @@ enum class RerankerFormat : std::uint8_t {
 /// "qwen3"; empty: no such format.
 std::optional<RerankerFormat> reranker_format_from(std::string_view name) noexcept;
 
-/// Of a folder whose architecture is a …ForCausalLM without modules.json: the format that its model card (README.md,
+/// For a folder whose architecture is a …ForCausalLM without modules.json: the format that its model card (README.md,
 /// the first MiB) quotes, if that says `pipeline_tag: text-ranking`. Empty: it does not say so, or the folder is
 /// another. Error invalid_model: it says so, and quotes no format that is known.
 std::optional<RerankerFormat> reranker_format_in(const std::filesystem::path& folder);

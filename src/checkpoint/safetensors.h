@@ -43,7 +43,7 @@ class Safetensors final : public Weights {
                                           std::int64_t rows) const override;
   using Weights::floats;
 
-  /// The same as bit patterns, of a tensor of float16 or bfloat16.
+  /// The bit patterns of a float16 or bfloat16 tensor.
   [[nodiscard]] std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
                                                         std::int64_t first_row, std::int64_t rows) const override;
 

@@ -52,7 +52,7 @@ struct SentenceModel {
 
   /// What the weights have adapters for, in the order of their numbers ("retrieval.query"). Each is a prompt's name.
   std::vector<std::string> tasks;
-  std::optional<std::size_t> default_task;  ///< of texts whose prompt is no task's; empty: no adapter
+  std::optional<std::size_t> default_task;  ///< task of texts whose prompt belongs to no task; empty: no adapter
 
   /// The task of that name; empty where there is none.
   [[nodiscard]] std::optional<std::size_t> task_named(std::string_view name) const noexcept;
@@ -107,7 +107,7 @@ SentenceModel read_sentence_model(const std::filesystem::path& folder, const std
 /// above.
 std::optional<SentenceModel> sentence_model_of(const std::filesystem::path& onnx_file);
 
-/// The same where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
+/// Reads the settings where there is no ONNX file yet, and maybe no tokenizer: neither is looked for.
 SentenceModel read_sentence_settings(const std::filesystem::path& folder);
 
 }  // namespace gpux::checkpoint

@@ -47,7 +47,7 @@ class Weights {
   /// another way. Error invalid_model: its type has no numbers, or there is none of that name.
   [[nodiscard]] virtual ElementType floating_type(std::string_view name) const = 0;
 
-  /// As floats(), of a tensor of float16 or bfloat16, as bit patterns.
+  /// floats() of a float16 or bfloat16 tensor, as bit patterns.
   [[nodiscard]] virtual std::vector<std::uint16_t> small_floats(std::string_view name, const Shape& shape,
                                                                 std::int64_t first_row, std::int64_t rows) const = 0;
 
@@ -56,7 +56,7 @@ class Weights {
     return std::nullopt;
   }
 
-  /// As floats(), of a matrix that has a block_format().
+  /// floats() of a matrix that has a block_format(), in blocks.
   [[nodiscard]] virtual onnx::BlockMatrix blocks(std::string_view name, const Shape& /*shape*/,
                                                  std::int64_t /*first_row*/, std::int64_t /*rows*/) const {
     throw Error(ErrorCode::internal, fmt::format("{} has no blocks", name));

@@ -196,7 +196,7 @@ void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
 void add_bench(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
-      add_command(program, context, "bench", "Measure a model, on one provider or several side by side");
+      add_command(program, context, "bench", "Measure the speed of a model, on one or several providers");
   command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]")
       ->required();
   command

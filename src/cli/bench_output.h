@@ -32,7 +32,7 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
                      BenchmarkOptions options, const std::string& file,
                      const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
-/// The same with inputs that nobody gave: errors name the sizes that were assumed.
+/// Measures with synthetic inputs: errors name the sizes that were assumed.
 void print_benchmark(const Context& context, const Runtime& runtime, const MadeInputs& inputs,
                      const BenchmarkOptions& options, const std::string& file);
 

@@ -81,7 +81,7 @@ void build(const BuildRequest& request, const Context& context) {
 
 void add_build(CLI::App& program, Context& context) {
   auto flags = std::make_shared<BuildRequest>();
-  CLI::App* command = add_command(program, context, "build", "Check a model and store it under a name");
+  CLI::App* command = add_command(program, context, "build", "Check a local model and store it under a name");
   command->add_option("PATH", flags->path, "a folder with gpux.yml, or an .onnx file (default: .)");
   command
       ->add_option("-t,--tag", flags->tags, "NAME[:TAG], repeatable (default: gpux.yml's name and version, and latest)")

@@ -127,7 +127,7 @@ void chat(const ChatFlags& flags, Context& context) {
 
 void add_chat(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ChatFlags>();
-  CLI::App* command = add_command(program, context, "chat", "Talk with a model that has a chat template");
+  CLI::App* command = add_command(program, context, "chat", "Chat with a language model");
   command
       ->add_option("MODEL", flags->model,
                    "a name in the store, a folder with tokenizer.json and model.onnx, or hf.co/ORG/NAME")

@@ -34,7 +34,7 @@ class ReaderLeft : public Error {
 /// cannot be written.
 void print_data(std::string_view text);
 
-/// The same without a newline, and at once: a part of a line.
+/// Writes a part of a line to standard output at once.
 void print_piece(std::string_view text);
 
 /// Clears the terminal that standard output is; nothing where it is none.

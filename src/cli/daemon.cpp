@@ -208,13 +208,13 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
 
 void add_daemon(CLI::App& program, Context& context) {
   auto flags = std::make_shared<DaemonFlags>();
-  CLI::App* command = add_command(program, context, "daemon", "Watch event sources, and write a vector for each event");
+  CLI::App* command = add_command(program, context, "daemon",
+                                  "Watch files, sockets or D-Bus, and write an embedding vector for each event");
   command->get_option("--table")->group("");
   command
       ->add_option("--state-file", flags->state_file,
                    "the sources and the output of the daemon: 'gpux schema --daemon'")
-      ->required()
-      ->type_name("FILE");
+      ->required();
   add_encoder_flags(*command, flags->encoder, WorkerUse::restarted);
   command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));

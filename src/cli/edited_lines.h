@@ -23,7 +23,7 @@ class EditedLines {
   EditedLines(const EditedLines&) = delete;
   EditedLines& operator=(const EditedLines&) = delete;
 
-  /// As LineReader::next(). `prompt` is ASCII. The terminal is in its usual mode before and after.
+  /// The next line, as LineReader::next(). `prompt` is ASCII. The terminal is in its usual mode before and after.
   LineReader::Event next(std::string& line, const std::string& prompt);
 
  private:

@@ -239,7 +239,7 @@ void embed(EmbedFlags& flags, Context& context) {
 
 void add_embed(CLI::App& program, Context& context) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* command = add_command(program, context, "embed", "Turn texts or images into vectors, as JSON lines");
+  CLI::App* command = add_command(program, context, "embed", "Turn texts or images into embedding vectors");
   command->get_option("--table")->group("");
   command->add_option("MODEL", flags->words.first,
                       "the model, unless -m or --level names it: then it is the first TEXT");

@@ -74,7 +74,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
 
 void add_generate(CLI::App& program, Context& context) {
   auto flags = std::make_shared<GenerateFlags>();
-  CLI::App* command = add_command(program, context, "generate", "Continue a text with a model that generates text");
+  CLI::App* command = add_command(program, context, "generate", "Continue a text with a language model");
   command
       ->add_option("MODEL", flags->model,
                    "a name in the store, a folder with tokenizer.json and model.onnx, or hf.co/ORG/NAME")

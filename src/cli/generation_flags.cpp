@@ -63,15 +63,18 @@ void add_form_flags(CLI::App& command, GenerationFlags& flags) {
 void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
   GenerationSettings& settings = flags.settings;
   command
-      .add_option("-n,--max-tokens", settings.max_tokens, "at most so many tokens (default: until the context is full)")
+      .add_option("-n,--max-tokens", settings.max_tokens,
+                  "generate up to N tokens (default: until the context is full)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31U));
-  command.add_option("--min-tokens", settings.min_tokens, "no end before so many tokens");
+  command.add_option("--min-tokens", settings.min_tokens, "generate at least N tokens");
   command.add_option("--temperature", settings.temperature,
                      "0 to 100; 0 takes the most probable token (default: as generation_config.json says, else 0)");
-  command.add_option("--top-k", settings.top_k, "choose among the K most probable tokens; 0: all");
-  command.add_option("--top-p", settings.top_p, "choose among the most probable tokens with this share together");
-  command.add_option("--min-p", settings.min_p, "leave out tokens below this share of the highest probability");
-  command.add_option("--typical-p", settings.typical_p, "choose among locally typical tokens with this share together");
+  command.add_option("--top-k", settings.top_k, "choose among the N most probable tokens; 0: all");
+  command.add_option("--top-p", settings.top_p,
+                     "choose among the most probable tokens, whose probabilities add up to X");
+  command.add_option("--min-p", settings.min_p, "leave out tokens below X times the highest probability");
+  command.add_option("--typical-p", settings.typical_p,
+                     "choose among locally typical tokens, whose probabilities add up to X");
   command.add_option("--repetition-penalty", settings.repetition_penalty,
                      "above 1 makes tokens that occurred less probable");
   command.add_option("--presence-penalty", settings.presence_penalty, "-2 to 2, subtracted for generated tokens");
@@ -81,7 +84,7 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags) {
   command.add_option("--stop", settings.stop, "a text that ends the answer; repeatable")->allow_extra_args(false);
   command.add_option("--stop-token", settings.stop_tokens, "a token's number that ends the answer; repeatable")
       ->allow_extra_args(false);
-  command.add_flag("--ignore-eos", settings.ignores_end, "go on behind the model's end tokens");
+  command.add_flag("--ignore-eos", settings.ignores_end, "continue after the model's end tokens");
   add_form_flags(command, flags);
 }
 

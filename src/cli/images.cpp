@@ -117,7 +117,7 @@ void remove_images(const std::vector<std::string>& names, const Context& context
 }  // namespace
 
 void add_images(CLI::App& program, Context& context) {
-  CLI::App* command = add_command(program, context, "images", "List the models in the store");
+  CLI::App* command = add_command(program, context, "images", "List the stored models");
   command->alias("ls")->alias("list");
   command->callback([&context] { list_images(context); });
 }
@@ -140,15 +140,15 @@ void add_tag(CLI::App& program, Context& context) {
 
 void add_rm(CLI::App& program, Context& context) {
   auto names = std::make_shared<std::vector<std::string>>();
-  CLI::App* command = add_command(program, context, "rm", "Remove names, and models without another name");
+  CLI::App* command =
+      add_command(program, context, "rm", "Remove names of stored models, and models without a name left");
   command->alias("rmi");
   command->add_option("MODEL", *names, "NAME[:TAG], or an ID that images prints")->required();
   command->callback([names, &context] { remove_images(*names, context); });
 }
 
 void add_prune(CLI::App& program, Context& context) {
-  CLI::App* command =
-      add_command(program, context, "prune", "Remove files that no name refers to, and those of killed programs");
+  CLI::App* command = add_command(program, context, "prune", "Free disk space: remove files that no stored model uses");
   command->callback([&context] {
     const PruneResult result = open_store().prune();
     if (context.wants_json()) {

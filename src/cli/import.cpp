@@ -196,7 +196,8 @@ void import_model(const ImportRequest& flags, const Context& context) {
 
 void add_import(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ImportRequest>();
-  CLI::App* command = add_command(program, context, "import", "Import a model from a Hugging Face folder");
+  CLI::App* command =
+      add_command(program, context, "import", "Convert the model of a Hugging Face folder, and store it");
   command
       ->add_option("FOLDER", flags->folder,
                    "an encoder with tokenizer.json and an ONNX file, or with config.json and model.safetensors (BERT, "

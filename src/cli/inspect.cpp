@@ -295,8 +295,8 @@ void inspect_machine(const InspectFlags& flags, const Context& context) {
 
 void add_inspect(CLI::App& program, Context& context) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command =
-      add_command(program, context, "inspect", "Show what a model file contains; without MODEL: this machine");
+  CLI::App* command = add_command(program, context, "inspect",
+                                  "Show the inputs, outputs and operators of a model; without MODEL: this machine");
   command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
   command->add_option("-m,--model", flags->file, "the same as MODEL");
   command->add_option("-c,--config", flags->config, "another gpux.yml");

@@ -12,9 +12,9 @@ void add_label_flags(CLI::App& command, LabelFlags& flags) {
                             ->allow_extra_args(false);
   command
       .add_option("--template", flags.label_template,
-                  "what is said with a label, in place of {}: 'This example is {}.' (default)")
+                  "the sentence for a label, which takes the place of {} (default: 'This example is {}.')")
       ->needs(labels);
-  command.add_flag("--multi-label", flags.multi_label, "judge each label for itself: scores do not sum up to 1")
+  command.add_flag("--multi-label", flags.multi_label, "several labels may be true: scores do not sum up to 1")
       ->needs(labels);
 }
 

@@ -22,6 +22,7 @@
 #include "base/standard_streams.h"
 #include "cli/command.h"
 #include "cli/flag_names.h"
+#include "cli/help.h"
 #include "gpux/error.h"
 #include "manual/exit_codes.h"
 
@@ -263,13 +264,17 @@ int run(int count, char** arguments) {
   Context context;
   std::string log_format = environment_variable("GPUX_LOG_FORMAT");
   if (log_format.empty()) log_format = "text";
-  CLI::App program("Runs any ONNX model on any accelerator, and says which one it was.", "gpux");
+  CLI::App program(
+      "Runs and serves machine learning models (ONNX, safetensors, GGUF) on the CPU, GPU or NPU of this machine,\n"
+      "and reports which one ran them.",
+      "gpux");
+  program.formatter(help_formatter());
   program.require_subcommand(1);
   program.fallthrough();
   program.set_version_flag("--version", std::string("gpux ") + version());
   program.add_flag("-v,--verbose,!--no-verbose", context.verbosity, "more messages on stderr; -vv for all");
   program.add_flag("-q,--quiet", context.quiet, "no messages on stderr but errors");
-  program.add_option("--log-format", log_format, "of messages on stderr: text, json")
+  program.add_option("--log-format", log_format, "format of the messages on stderr")
       ->check(CLI::IsMember({"text", "json"}));
   // Set before a command runs, since commands run while the command line is parsed.
   program.parse_complete_callback([&] {

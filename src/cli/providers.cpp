@@ -73,7 +73,7 @@ void add_providers(CLI::App& program, Context& context) {
   auto flags = std::make_shared<ProvidersFlags>();
   CLI::App* command =
       add_command(program, context, "providers",
-                  "List execution providers and which of them this machine can use, and install others");
+                  "List the providers (CPU, GPU and NPU backends) and which of them work here; install others");
   command
       ->add_option("ACTION", flags->action,
                    "list: all providers (the default); install: with pip, into GPUX_HOME; installed: what was; check: "

@@ -54,12 +54,10 @@ void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags) {
   command
       .add_option("--texts", flags.texts,
                   "compare it with the model on these texts, one per line (default: recorded ones)")
-      ->type_name("FILE")
       ->group(group);
   command
       .add_option("--samples", flags.samples,
                   "compare it on these inputs: a folder with test_data_set_*, an .npz file, JSON lines")
-      ->type_name("PLACE")
       ->group(group);
   command
       .add_flag("--reduce-range", flags.reduce_range,

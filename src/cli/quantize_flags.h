@@ -13,7 +13,7 @@ using evaluation::QuantizeFlags;
 /// `load`: the flags of the same command, whose --min-cosine it shares.
 void add_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags);
 
-/// The same with those of decoders, which import alone has.
+/// Adds the flags with those of decoders, which only import has.
 void add_import_quantize_flags(CLI::App& command, evaluation::QuantizeFlags& flags);
 
 /// Error usage where flags are given that nothing has a use for. `has_others`: variants are there that --quantize need

@@ -493,7 +493,7 @@ void search(SearchFlags& flags, const Context& context) {
 
 void add_search(CLI::App& program, Context& context) {
   auto flags = std::make_shared<SearchFlags>();
-  CLI::App* command = add_command(program, context, "search", "Find the vectors nearest to a text or an image");
+  CLI::App* command = add_command(program, context, "search", "Find the texts, images or vectors nearest to a query");
   command->add_option("MODEL", flags->model, "the model, unless -m or --level names it: then it is the QUERY");
   command->add_option("QUERY", flags->query,
                       "a text; @FILE: the content of a file, @IMAGE: an image; -: standard input");

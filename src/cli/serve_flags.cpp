@@ -32,9 +32,9 @@ void add_models(CLI::App& command, ServeFlags& flags) {
   command.add_option("MODEL", flags.models,
                      "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
   add_pull_flag(command, flags.pull);
-  command.add_option("--models", flags.models_file, "serve what this file lists")->type_name("FILE");
-  command.add_option("--repository", flags.repository, "serve the models in this folder: DIR/NAME/VERSION/model.onnx")
-      ->type_name("DIR");
+  command.add_option("--models", flags.models_file, "serve what this file lists");
+  command.add_option("--repository", flags.repository,
+                     "serve the models in this folder: FOLDER/NAME/VERSION/model.onnx");
   add_value(command, "--watch", flags.watch, read_wait, "interval to check for changed models, and load them: 2s");
   add_value(command, "--memory-budget", flags.memory_budget_bytes, read_budget,
             "unload the least recently used models if models, keys and values take more than this, until they "
@@ -63,13 +63,11 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
       .add_option("--cors-origin", flags.cors_origins,
                   "origin of web pages that may use the server, besides those of this machine: "
                   "https://app.example.org; * for all")
-      ->type_name("ORIGIN")
       ->allow_extra_args(false);
   command
       .add_option("--allowed-host", flags.allowed_hosts,
                   "name by which clients may address a server without keys, besides this machine's: "
                   "models.example.org; * for all")
-      ->type_name("NAME")
       ->allow_extra_args(false);
   auto* certificate = command.add_option("--tls-cert", flags.tls_certificate, "certificate chain, PEM");
   auto* key = command.add_option("--tls-key", flags.tls_key, "its key, PEM");
@@ -86,7 +84,7 @@ void add_scheduling(CLI::App& command, server::ServingFlags& flags) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   add_batch_axis_flag(command, flags.load);
   add_setting(command, "--batching", flags.serving.batching, read_batching,
-              "of texts: exact, if each vector is bit-identical to that of the text alone, or throughput "
+              "how texts share runs: exact, if each vector is bit-identical to that of the text alone, or throughput "
               "(default: throughput on a GPU or NPU, else exact)")
       ->check(CLI::IsMember({"exact", "throughput"}));
   add_setting(command, "--max-queue-delay", flags.serving.max_queue_delay, read_wait,

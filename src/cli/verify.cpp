@@ -286,9 +286,9 @@ void verify(const VerifyFlags& flags, const CLI::App& command, Context& context)
 
 void add_verify(CLI::App& program, Context& context) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* command = add_command(program, context, "verify",
-                                  "Compare a provider's outputs with the CPU's, or with recorded ones; exit code 12 if "
-                                  "they differ");
+  CLI::App* command =
+      add_command(program, context, "verify",
+                  "Compare the outputs of a provider with those of the CPU; exit code 12 if they differ");
   command->add_option("MODEL", flags->model, "an .onnx file, a folder with gpux.yml, or a name: NAME[:TAG]");
   command->add_option("--reference", flags->reference, "the provider to compare with (default cpu)");
   add_input_flags(*command, flags->inputs);

@@ -34,7 +34,7 @@ class LineSource : public Source {
 
   /// Gives the pipeline all lines that end before `until`; false where it was stopped.
   bool pump(const std::stop_token& stop, std::uint64_t until = UINT64_MAX);
-  /// The same with what has no line feed at the end of a file that will not grow.
+  /// Reads as pump() does, with the text that has no line feed at the end of a file that will not grow.
   bool pump_rest(const std::stop_token& stop);
   /// Waits until nothing is in flight; false where it was stopped.
   bool settle(const std::stop_token& stop);

@@ -55,7 +55,7 @@ struct PipelineCounts {
   std::uint64_t waiting = 0;                           ///< now, in memory
   std::string sink_problem;                            ///< why nothing can be written now; empty: it can
   std::string model_problem;                           ///< why an event cannot be embedded now; empty: it can
-  double embed_ms_mean = 0;                            ///< of a run, lately
+  double embed_ms_mean = 0;                            ///< mean time of the latest runs, in milliseconds
   std::chrono::system_clock::time_point last_written;  ///< its epoch: nothing yet
 };
 
@@ -83,7 +83,7 @@ class Pipeline {
   /// thread.
   Put put(WaitingEvent& event, const std::stop_token& stop, std::chrono::milliseconds time);
 
-  /// Those that are embedded from now on are by this model.
+  /// Replaces the model: events that are embedded from now on use this one.
   void use(std::shared_ptr<const OpenModel> model);
   [[nodiscard]] std::shared_ptr<const OpenModel> model() const;
 

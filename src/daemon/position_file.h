@@ -9,7 +9,7 @@ namespace gpux::daemon {
 /// How far files have been read, one after another.
 struct ReadPosition {
   std::uint64_t generation = 0;  ///< which of the files that stood there one after another; 0: none was read yet
-  std::uint64_t inode = 0;       ///< of that file
+  std::uint64_t inode = 0;       ///< inode of the file
   std::uint64_t offset = 0;      ///< what stands before it is done
   std::string before;            ///< the bytes right before it, in hexadecimal digits: the file is still the same
 

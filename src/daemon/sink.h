@@ -19,7 +19,7 @@ struct EmbeddedEvent {
   std::string provider;                         ///< that holds the model's nodes
   std::chrono::system_clock::time_point taken;  ///< by the daemon
   std::chrono::system_clock::time_point embedded;
-  double embed_ms = 0;  ///< of the run alone
+  double embed_ms = 0;  ///< time of the run alone, in milliseconds
 };
 
 /// An event that is no event, or has no vector.

@@ -30,7 +30,7 @@ struct SourceStatus {
   std::string name, kind;
   std::string state;                ///< "watching", or what it waits for
   std::uint64_t waiting = 0;        ///< events that are not embedded yet; of files by the mean length of a line
-  std::uint64_t waiting_bytes = 0;  ///< of files and journals
+  std::uint64_t waiting_bytes = 0;  ///< bytes of files and journals that wait
   std::uint64_t taken = 0, written = 0, known = 0, refused = 0;
   std::uint64_t lost = 0;  ///< signals of the bus that could not be kept
 };
@@ -108,7 +108,7 @@ class Source : public std::enable_shared_from_this<Source> {
   std::jthread thread_;
 };
 
-/// Of the kind that is declared.
+/// Makes a source of the declared kind.
 std::shared_ptr<Source> make_source(const DeclaredSource& declared, const SourceSurroundings& surroundings);
 
 }  // namespace gpux::daemon

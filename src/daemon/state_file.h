@@ -31,12 +31,12 @@ struct DeclaredSource {
 };
 
 struct EventLimits {
-  std::uint64_t event_bytes = std::uint64_t{1} << 20;  ///< of one event as it comes
+  std::uint64_t event_bytes = std::uint64_t{1} << 20;  ///< maximum size of one event as it arrives
   int event_depth = 64;                                ///< lists and objects within each other
   /// Events of a socket or of the bus that wait to be embedded, as they came. Beyond it sockets are not read, and
   /// signals are lost.
   std::uint64_t journal_bytes = std::uint64_t{1} << 30;
-  unsigned connections = 256;  ///< of a socket, at once
+  unsigned connections = 256;  ///< maximum connections of a socket at the same time
 
   bool operator==(const EventLimits&) const = default;
 };

@@ -19,8 +19,8 @@ struct DaemonStatus {
   bool is_downgraded = false;
   std::uint64_t waiting = 0, waiting_bytes = 0;  ///< now
   std::uint64_t taken = 0, written = 0, known = 0, refused = 0, lost = 0;
-  double written_per_second = 0;                                ///< of the last seconds
-  double embed_ms = 0;                                          ///< of a run, lately
+  double written_per_second = 0;                                ///< vectors written per second, over the last seconds
+  double embed_ms = 0;                                          ///< time of the latest runs, in milliseconds
   std::string sink_problem, model_problem, state_file_problem;  ///< empty: none
   std::vector<SourceStatus> sources;
 };

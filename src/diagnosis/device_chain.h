@@ -16,7 +16,7 @@ struct VendorLibrary {
   std::string path;         ///< empty: not found; its name alone where the loader finds it
   std::string version;      ///< empty: not known
   unsigned cuda = 0;        ///< the CUDA that it is made for; 0: not known, or any
-  bool is_foreign = false;  ///< of another Python environment than the provider
+  bool is_foreign = false;  ///< it belongs to another Python environment than the provider
 };
 
 /// What is between an NVIDIA GPU and a session on it.
@@ -31,7 +31,7 @@ struct NvidiaFacts {
   std::string core_version;
 };
 
-/// The same for AMD: driver, ROCm, MIGraphX.
+/// The chain of an AMD GPU: driver, ROCm, MIGraphX.
 struct AmdFacts {
   bool has_driver = false;
   std::string driver;
@@ -41,7 +41,7 @@ struct AmdFacts {
   std::string provider, core, core_version;
 };
 
-/// The same for Intel: driver, compute runtime.
+/// The chain of an Intel GPU: driver, compute runtime.
 struct IntelFacts {
   std::string driver;            ///< "i915", "xe"; empty: none is bound
   bool has_device_file = false;  ///< /dev/dri

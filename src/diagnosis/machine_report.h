@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 /// no PCI bus to read).
 Json machine_json(const Machine& machine);
 
-/// The same as rows of name and value.
+/// machine_json() as rows of name and value.
 std::vector<std::vector<std::string>> machine_rows(const Machine& machine);
 
 Json to_json(const RuntimeLibrary& library);

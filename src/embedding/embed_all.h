@@ -17,7 +17,7 @@ using TextSource = std::function<bool(std::string&)>;
 /// Is given each text with its vector, in the order of the texts, by one thread at a time.
 using VectorSink = std::function<void(std::string_view, std::span<const float>)>;
 
-/// The same for every representation.
+/// Is given each text with its embedding in any representation, as VectorSink.
 using EmbeddingSink = std::function<void(std::string_view, const Embedding&)>;
 
 /// Embeds the source's texts on `threads` threads (at least 1), of which the caller's is one, and gives their number.

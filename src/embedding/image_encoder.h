@@ -17,7 +17,7 @@ namespace gpux::embedding {
 
 /// What a model's folder says, beside its ONNX file, about vectors of images.
 struct ImageVectorFacts {
-  std::string model_type;  ///< of config.json ("clip"); may be empty
+  std::string model_type;  ///< model_type in config.json ("clip"); may be empty
   VectorSettings vectors;  ///< those of the texts, where they share a space
 };
 
@@ -38,7 +38,7 @@ struct ImageOutput {
 struct ImageEmbedOptions {
   std::size_t dimensions = 0;     ///< the vector's first so many; 0: as the model says, else all
   std::optional<bool> normalize;  ///< to length 1, after the cut; empty: what is cut, else as the model says
-  std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
+  std::optional<std::chrono::milliseconds> timeout;  ///< maximum time of a run; empty: no limit
 };
 
 /// What goes into a model for an image, and the vector of what comes out of it. Any thread may call.

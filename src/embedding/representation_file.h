@@ -60,7 +60,7 @@ class RepresentationWriter {
 struct StoredEmbeddings {
   Representation representation = Representation::sparse;
   std::vector<Embedding> embeddings;
-  std::size_t dimension = 0;  ///< of a token's vector, or entries of the vocabulary; 0: not known
+  std::size_t dimension = 0;  ///< dimension of a token's vector, or entries of the vocabulary; 0: not known
   std::string model, digest;  ///< that made them ("sha256:…"); empty: not known
 };
 

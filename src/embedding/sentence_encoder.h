@@ -23,18 +23,18 @@ namespace gpux::embedding {
 
 struct EmbedOptions {
   std::optional<std::string> prompt;                 ///< text to put before each; empty: the model's default
-  std::optional<std::size_t> task;                   ///< of SentenceModel::tasks; empty: the model's default
+  std::optional<std::size_t> task;                   ///< index in SentenceModel::tasks; empty: the model's default
   std::size_t max_tokens = 0;                        ///< with the special ones; 0: as many as the model takes
   std::size_t dimensions = 0;                        ///< the vector's first so many; 0: SentenceModel::dimensions
   std::optional<bool> truncate_left;                 ///< at which end longer texts are cut; empty: as the model says
   std::optional<bool> normalize;                     ///< to length 1, after the cut; empty: what is cut, else as the
                                                      ///< model says
-  std::optional<std::chrono::milliseconds> timeout;  ///< of a run; empty: as long as it takes
+  std::optional<std::chrono::milliseconds> timeout;  ///< maximum time of a run; empty: no limit
   bool truncate = true;                              ///< false: a text that is too long is an error
-  std::size_t max_text_bytes = 0;                    ///< of a text that may have to be tokenized; 0: no limit
-  std::optional<Representation> representation;      ///< empty: SentenceEncoder::default_representation()
-  TextRole role = TextRole::document;                ///< of late interaction; its prompt is the default one then
-  SparseLimits sparse;                               ///< of sparse vectors
+  std::size_t max_text_bytes = 0;                ///< maximum size of a text that may have to be tokenized; 0: no limit
+  std::optional<Representation> representation;  ///< empty: SentenceEncoder::default_representation()
+  TextRole role = TextRole::document;  ///< query or document, for late interaction; selects the default prompt
+  SparseLimits sparse;                 ///< limits of sparse vectors
 };
 
 /// Takes the model's prompt of that name, with its task and role. False: it has none.
@@ -62,12 +62,12 @@ std::size_t filled_length(std::size_t tokens) noexcept;
 
 /// A text on its way through a model.
 struct PreparedText {
-  NamedValues inputs;                      ///< of the model, [1, length]
+  NamedValues inputs;                      ///< inputs of the model, each [1, length]
   std::size_t tokens = 0;                  ///< with the special ones, after the cut
   std::size_t length = 0;                  ///< tokens, and what fills them up behind
   std::vector<std::uint8_t> pooling_mask;  ///< a token each, 0: does not count; empty where the graph pools
-  std::vector<std::uint32_t> ids;          ///< of the tokens
-  std::vector<std::uint8_t> scored;        ///< of late interaction: each of `tokens`, 0: its vector is left out
+  std::vector<std::uint32_t> ids;          ///< ids of the tokens
+  std::vector<std::uint8_t> scored;  ///< for late interaction, one for each of `tokens`; 0: its vector is left out
 };
 
 /// What goes into a model for a text, and the vector of what comes out of it. May be used by several threads at once.
@@ -83,7 +83,7 @@ class SentenceEncoder {
   /// for sparse vectors.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension({}); }
 
-  /// The same of the representation that the options ask for.
+  /// Dimension of the representation that the options request.
   [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept;
 
   /// Whether the model makes such representations of texts.
@@ -148,7 +148,7 @@ class SentenceEncoder {
   [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
                                           const EmbedOptions& options) const;
 
-  /// The same for every representation: finish() for dense ones.
+  /// Finishes a run in any representation: finish() for dense ones.
   [[nodiscard]] Embedding represent(const PreparedText& prepared, const Value& output,
                                     const EmbedOptions& options) const;
 

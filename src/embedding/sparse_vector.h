@@ -16,15 +16,15 @@ struct SparseLimits {
   float threshold = 0;    ///< weights above it
 };
 
-/// Of a weight per entry of the vocabulary; those that are 0 are left out.
+/// Makes a sparse vector of a weight per entry of the vocabulary; those that are 0 are left out.
 Embedding sparse_from_vocabulary(std::span<const float> weights, const SparseLimits& limits = {});
 
-/// Of the scores of a masked language model, [tokens, vocabulary], as the pooling has it.
+/// Makes a sparse vector of the scores of a masked language model, [tokens, vocabulary], as the pooling has it.
 Embedding sparse_from_logits(std::span<const float> logits, std::size_t tokens,
                              const checkpoint::SpladePooling& pooling, const SparseLimits& limits = {});
 
-/// Of a weight per token: an entry's is the largest of its tokens. Weights that are not above 0 and the ids in
-/// `left_out`, which is sorted, do not count. As BGE-M3 defines it.
+/// Makes a sparse vector of a weight per token: an entry's is the largest of its tokens. Weights that are not above 0
+/// and the ids in `left_out`, which is sorted, do not count. As BGE-M3 defines it.
 Embedding sparse_from_tokens(std::span<const float> weights, std::span<const std::uint32_t> ids,
                              std::span<const std::uint32_t> left_out, const SparseLimits& limits = {});
 

@@ -15,9 +15,9 @@ struct StoredVectors {
   std::size_t rows = 0;
   std::size_t dimension = 0;          ///< 0 where there is no row that would say it
   std::span<const float> elements;    ///< [rows, dimension]
-  std::shared_ptr<const void> owner;  ///< of the elements
+  std::shared_ptr<const void> owner;  ///< keeps the elements alive
   std::string model, digest;          ///< that made them ("sha256:…"); empty where it is not said
-  /// Of the rows, where they have one; a list is empty where none has.
+  /// What is stored with each row, if it is; a list is empty where none has.
   std::vector<std::optional<std::string>> hashes, ids, texts, images;
 };
 

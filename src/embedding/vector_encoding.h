@@ -33,7 +33,7 @@ enum class VectorEncoding : std::uint8_t {
 
 struct EncodedVector {
   std::vector<std::byte> bytes;  ///< encoded_size() elements of encoded_type(), little endian
-  float scale = 1;               ///< of int8
+  float scale = 1;               ///< scale of int8 elements
 };
 
 /// Error invalid_input where int8 is asked of NaN or an infinity.

@@ -43,7 +43,7 @@ struct VectorSource {
   std::string model;           ///< name
   std::string level;           ///< "low"; empty: none was requested
   std::string digest;          ///< SHA-256 of the ONNX file, in hexadecimal digits
-  std::size_t dimension;       ///< of a vector before it is encoded
+  std::size_t dimension;       ///< dimension of a vector before it is encoded
   bool are_images = false;     ///< JSON lines say which image each vector is of
   nlohmann::ordered_json run;  ///< all other settings that the vectors depend on: --resume requires the same ones
 };

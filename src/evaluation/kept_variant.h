@@ -21,7 +21,7 @@ std::string packaged_name(const VariantPrecision& precision);
 
 VariantPrecision precision_of(const std::string& name, unsigned weight_bits, const Agreement& agreement);
 
-/// As a part of the package that is stored, and of how the model is loaded.
+/// Adds the variant to the package that is stored, and to the options with which the model is loaded.
 void add_to(PackageContent& content, const KeptVariant& kept);
 void add_to(LoadOptions& options, const KeptVariant& kept);
 

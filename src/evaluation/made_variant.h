@@ -19,9 +19,9 @@ struct QuantizeFlags {
   std::string precision;  ///< --quantize
   std::string texts, samples;
   bool reduce_range = false;
-  std::int64_t block_size = 0;      ///< of a decoder's weights; 0: not given
-  bool zero_points = false;         ///< of its blocks
-  double max_perplexity_ratio = 0;  ///< of a decoder to the original; 0: not given
+  std::int64_t block_size = 0;      ///< block size of a decoder's weights; 0: not given
+  bool zero_points = false;         ///< whether its blocks have zero points
+  double max_perplexity_ratio = 0;  ///< maximum ratio of a decoder's perplexity to the original's; 0: not given
 
   [[nodiscard]] bool given() const noexcept { return !precision.empty(); }
 

@@ -35,7 +35,7 @@ struct GateOptions {
   std::string precision = "int8";  ///< or "fp16"
   double min_cosine = 0.98;        ///< the mean of all samples
   bool reduce_range = false;       ///< as in onnx::QuantizeOptions
-  LoadOptions load;                ///< of both models; the provider is the CPU
+  LoadOptions load;                ///< how both models are loaded; the provider is the CPU
   /// Told of what goes on, a short line each time; may be empty.
   std::function<void(const std::string&)> progress;
 };
@@ -56,7 +56,7 @@ struct GatedVariant {
   std::vector<Exclusion> excluded;                         ///< in the order in which they were
   std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;
   Agreement at_first;   ///< with all quantized that could be
-  Agreement agreement;  ///< of what was written
+  Agreement agreement;  ///< agreement of the written variant with the model
 };
 
 /// Writes the variant of `model` in options.precision to `file`. If its outputs are not within the tolerance, each

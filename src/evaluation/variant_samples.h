@@ -18,8 +18,8 @@ struct VariantSamples {
   std::function<NamedValues(const Runtime&)> typical;
 };
 
-/// Those of `place` (--samples: a folder with test_data_set_*, an .npz file, JSON lines) where it is given; else, of a
-/// model that reads texts, the lines of `texts` (--texts), or recorded ones. Error usage where nothing is left to
+/// The samples of `place` (--samples: a folder with test_data_set_*, an .npz file, JSON lines) where it is given; else,
+/// of a model that reads texts, the lines of `texts` (--texts), or recorded ones. Error usage where nothing is left to
 /// compare on; those of reading them.
 VariantSamples variant_samples(const std::string& texts, const std::string& place,
                                const std::filesystem::path& onnx_file,

@@ -20,7 +20,8 @@ enum class Orientation : std::uint8_t {
   turn_left = 8,        ///< a quarter counterclockwise makes it upright
 };
 
-/// Of EXIF data (a TIFF structure, with or without "Exif\0\0" before it); upright where it says nothing or no sense.
+/// The orientation in EXIF data (a TIFF structure, with or without "Exif\0\0" before it); upright where it says nothing
+/// or no sense.
 [[nodiscard]] Orientation orientation_of(std::span<const std::byte> exif) noexcept;
 
 /// The image as it is to be seen.

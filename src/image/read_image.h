@@ -14,7 +14,8 @@ struct Sources {
   bool bytes = true;     ///< the file itself: JPEG, PNG or WebP
   bool base64 = true;    ///< RFC 4648 with padding; line breaks are allowed
   bool data_url = true;  ///< "data:image/png;base64,…"
-  bool path = false;     ///< of a file on this machine: for who may read it anyway, never for clients of a server
+  bool path = false;  ///< accept the path of a file on this machine: only for callers who may read it anyway, never for
+                      ///< clients of a server
 };
 
 /// One image as a model's input; the shape is prepare()'s.

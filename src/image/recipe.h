@@ -13,7 +13,8 @@ namespace gpux::image {
 
 enum class Color : std::uint8_t { rgb, bgr, gray, rgba };
 enum class Layout : std::uint8_t { nchw, nhwc };
-/// As torchvision's with antialias: a triangle, or Keys' cubic with a = -0.5, widened where pixels become fewer.
+/// Filters as torchvision's with antialias: a triangle, or Keys' cubic with a = -0.5, widened where pixels become
+/// fewer.
 enum class Interpolation : std::uint8_t { bilinear, bicubic };
 
 /// What becomes of an image whose sides are not in the ratio of the wanted ones.
@@ -37,7 +38,7 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
-constexpr std::int64_t limit_side = 65535;                             ///< of images read, and of those made
+constexpr std::int64_t limit_side = 65535;  ///< maximum width and height of images, read or made
 constexpr std::uint64_t default_max_pixels = std::uint64_t{1} << 25U;  ///< 33.5 million, 100 MB of RGB
 constexpr double default_fill = 114;
 
@@ -57,11 +58,12 @@ struct Recipe {
   CropRounding crop_rounding = CropRounding::half_even;
   Color color = Color::rgb;
   std::optional<double> scale;             ///< empty: 1/255 for floating types, 1 for whole numbers
-  std::vector<double> mean;                ///< of the channels in their order, or one for all; empty: 0
+  std::vector<double> mean;                ///< mean of each channel, or one for all; empty: 0
   std::vector<double> standard_deviation;  ///< the same; empty: 1
   Layout layout = Layout::nchw;
-  std::optional<ElementType> type;                ///< empty: float32; callers that know the model set its input's type
-  std::uint64_t max_pixels = default_max_pixels;  ///< of an image as it comes; more are refused before decoding
+  std::optional<ElementType> type;  ///< empty: float32; callers that know the model set its input's type
+  std::uint64_t max_pixels =
+      default_max_pixels;  ///< maximum pixels of an image; larger ones are refused before decoding
 };
 
 /// 1, 3 or 4.

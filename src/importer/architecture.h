@@ -14,7 +14,7 @@
 namespace gpux::importer {
 
 /// Low-rank additions to a weight, one for each task of the model (LoRA, arXiv 2106.09685).
-/// Of a Linear: weight + scale * up[task] down[task]. Of a table of embeddings: table + scale * down[task] up[task].
+/// A Linear becomes weight + scale * up[task] down[task], a table of embeddings table + scale * down[task] up[task].
 struct Adapter {
   std::string down{};  ///< float[tasks, rank, in]; of a table float[tasks, rows, rank]
   std::string up{};    ///< float[tasks, stored rows, rank]; of a table float[tasks, rank, size]
@@ -62,7 +62,7 @@ struct Embeddings {
   std::int64_t position_count = 0;
   PositionStart position_start = PositionStart::zero;
   std::int64_t padding_token = 0;
-  float scale = 1;                                              ///< of the words (Gemma)
+  float scale = 1;                                              ///< factor of the word embeddings (Gemma)
   std::optional<Adapter> word_adapter{}, token_type_adapter{};  ///< the latter without token_type_input
   std::optional<Norm> norm{};
   std::optional<Linear> projection{};  ///< from `size` to the hidden size, after the norm (ALBERT, ELECTRA)
@@ -72,7 +72,7 @@ struct Embeddings {
 /// Elements from `dimensions` on stay.
 struct Rotary {
   std::vector<float> frequencies{};  ///< dimensions / 2
-  float attention_factor = 1;        ///< of cosines and sines
+  float attention_factor = 1;        ///< factor of cosines and sines
 };
 
 /// Added to the scores: table[bucket(key position - query position), head], with T5's buckets in both directions.
@@ -91,9 +91,9 @@ struct Alibi {
 /// DeBERTa's attention: content to position and position to content, from one table of relative positions.
 struct Disentangled {
   std::string table{};         ///< float[2 * span, hidden size]
-  std::optional<Norm> norm{};  ///< of the table
+  std::optional<Norm> norm{};  ///< norm of the table of relative embeddings
   std::int64_t span = 0;       ///< buckets to each side
-  std::int64_t buckets = 0;    ///< of logarithmic positions; 0: positions are clipped at span
+  std::int64_t buckets = 0;    ///< buckets of logarithmic positions; 0: positions are clipped at span
   std::int64_t max_positions = 0;
   bool content_to_position = true, position_to_content = true;
 };
@@ -107,8 +107,8 @@ struct Attention {
   std::optional<std::int64_t> window{};          ///< the greatest distance of a key that is attended
   bool causal = false;                           ///< keys after the query are not attended
   float score_scale = 1;
-  float soft_cap = 0;  ///< of a decoder: scores become cap * tanh(score / cap); 0: they stay
-  std::optional<Linear> position_query{}, position_key{};  ///< of Disentangled's table
+  float soft_cap = 0;  ///< limit of a decoder's scores: cap * tanh(score / cap); 0: none
+  std::optional<Linear> position_query{}, position_key{};  ///< projections of Disentangled's table
 };
 
 /// down(activation(up(x))), or with a gate: down(activation(gate(x)) * up(x)).
@@ -160,7 +160,7 @@ enum class GraphPooling : std::uint8_t { none, cls, mean, max, last_token };
 /// out(norm(activation(dense(pooled)))); what is absent is left out.
 struct Head {
   HeadKind kind = HeadKind::vectors;
-  GraphPooling pooling = GraphPooling::none;  ///< of classification
+  GraphPooling pooling = GraphPooling::none;  ///< pooling of classification
   std::optional<Linear> dense{};
   checkpoint::Activation activation = checkpoint::Activation::identity;
   std::optional<Norm> norm{};
@@ -182,7 +182,7 @@ struct LongContext {
 /// Which tensors of the file are the encoder's: one of them that the description does not use is part of another
 /// computation, and is refused.
 struct TensorScope {
-  std::vector<std::string> prefixes{};          ///< of the encoder's tensors
+  std::vector<std::string> prefixes{};          ///< prefixes of the encoder's tensors
   std::string layers{};                         ///< prefix of a layer's number
   std::vector<std::string> ignored_suffixes{};  ///< stored buffers that no computation reads
 };
@@ -192,11 +192,11 @@ struct Architecture {
   Embeddings embeddings{};
   Transformer transformer{};
   Head head{};
-  std::int64_t labels = 0;      ///< of the head
+  std::int64_t labels = 0;      ///< number of labels of the head
   std::int64_t max_tokens = 0;  ///< 0: any number
   LogitSteps logits{};
   std::optional<LongContext> long_context{};
-  std::int64_t tasks = 0;  ///< of the adapters; 0: there are none
+  std::int64_t tasks = 0;  ///< number of adapters; 0: none
   TensorScope scope{};
 };
 

@@ -14,7 +14,7 @@ namespace gpux::importer {
 /// The steps between the hidden states and the vector of a text.
 struct VectorSteps {
   GraphPooling pooling = GraphPooling::none;
-  std::vector<checkpoint::DenseLayer> dense{};  ///< of pooled vectors, in order
+  std::vector<checkpoint::DenseLayer> dense{};  ///< dense layers after pooling, in order
   bool normalize = false;                       ///< vectors, to length 1
 };
 

@@ -29,7 +29,7 @@ void set_context(Architecture& architecture, std::int64_t tokens);
 /// The note about a model with two tables of positions that got the one for `tokens` tokens.
 [[nodiscard]] std::string note_on_context(const LongContext& longer, std::int64_t tokens);
 
-/// As require_importable().
+/// require_importable() for a decoder.
 std::uint64_t require_importable_decoder(const std::filesystem::path& folder);
 
 /// Writes into `target`, a folder: the ONNX file of the folder's model.safetensors and config.json, and copies of the

@@ -22,9 +22,9 @@ struct InstallOptions {
 };
 
 struct InstallResult {
-  ort::InstalledProvider provider;  ///< of a dry run: its packages, in the folder that they would be in
+  ort::InstalledProvider provider;  ///< for a dry run: the packages, in the folder where they would be
   bool was_there = false;           ///< the same version, undamaged
-  std::uint64_t bytes = 0;          ///< of all its files; 0 where it was there, or of a dry run
+  std::uint64_t bytes = 0;          ///< bytes of all its files; 0 if it was there, or for a dry run
 };
 
 /// Puts the packages of the set into $GPUX_HOME/providers/NAME/VERSION: all of them, or none. Every wheel is compared

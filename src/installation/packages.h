@@ -28,7 +28,7 @@ std::span<const PackageSet> package_sets();
 /// What to install: "cuda", "webgpu@0.4.0".
 struct Wanted {
   std::string name;
-  std::string version;  ///< of the first package; empty: the newest
+  std::string version;  ///< version of the first package; empty: the newest
 };
 
 /// Error usage where there is no name or an empty version.

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include <CLI/App.hpp>
-#include <fmt/format.h>
 
 #include "base/spelling.h"
-#include "gpux/error.h"
+#include "manual/option_words.h"
 #include "provider/table.h"
 
 namespace gpux::manual {
@@ -19,20 +18,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// CLI11 keeps the words of IsMember only in the type's name: "TEXT:{null,string}".
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{');
-  if (begin == std::string::npos || type.back() != '}') return {};
-  return split(type.substr(begin + 1, type.size() - begin - 2), ',');
-}
-
-bool is_number(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  return type.starts_with("UINT") || type.starts_with("INT") || type.starts_with("FLOAT");
-}
-
-/// Flags that take a text, but no file's name.
+/// Flags that are completed with words that CLI11 does not check.
 struct KnownValue {
   const char* flag;
   std::vector<std::string> choices;
@@ -45,57 +31,17 @@ const std::vector<KnownValue>& known_values() {
       {"precision", {"fp32", "tf32", "fp16", "bf16", "int8", "int8-bf16", "any"}},
       {"optimization-level", {"disabled", "basic", "extended", "layout", "all"}},
       {"level", {"none", "low", "medium", "high"}},
-      {"case", {}},
-      {"column", {}},
-      {"default", {}},
-      {"device", {}},
-      {"dim", {}},
-      {"drain-delay", {}},
-      {"drain-timeout", {}},
-      {"field", {}},
-      {"host", {}},
-      {"inter-threads", {}},
-      {"load-timeout", {}},
-      {"max-queue-delay", {}},
-      {"memory", {}},
-      {"memory-budget", {}},
-      {"min-cosine", {}},
-      {"output-name", {}},
-      {"prompt", {}},
-      {"prompt-text", {}},
-      {"provider-option", {}},
-      {"session-option", {}},
-      {"tag", {}},
-      {"threads", {}},
-      {"timeout", {}},
   };
   return known;
-}
-
-bool is_known(const KnownValue& known, const CLI::App& app) {
-  const std::vector<const CLI::Option*> options = app.get_options();
-  return std::any_of(options.begin(), options.end(),
-                     [&](const CLI::Option* option) { return option->check_lname(known.flag); });
-}
-
-// A flag that has another name now would complete as any other.
-void require_all_known(const CLI::App& program) {
-  const std::vector<const CLI::App*> commands = program.get_subcommands({});
-  for (const KnownValue& known : known_values()) {
-    if (is_known(known, program)) continue;
-    if (std::none_of(commands.begin(), commands.end(), [&](const CLI::App* app) { return is_known(known, *app); })) {
-      throw Error(ErrorCode::internal, fmt::format("no command has the flag --{} of the completion", known.flag));
-    }
-  }
 }
 
 CompletionValue value_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return {Kind::none, {}};
   for (const KnownValue& known : known_values()) {
-    if (option.check_lname(known.flag)) return {known.choices.empty() ? Kind::text : Kind::choice, known.choices};
+    if (option.check_lname(known.flag)) return {Kind::choice, known.choices};
   }
   if (const auto choices = choices_of(option); !choices.empty()) return {Kind::choice, choices};
-  return {is_number(option) ? Kind::text : Kind::file, {}};
+  return {takes_path(option) ? Kind::file : Kind::text, {}};
 }
 
 std::vector<CompletionFlag> flags_of(const CLI::App& app) {
@@ -113,7 +59,7 @@ std::vector<CompletionFlag> flags_of(const CLI::App& app) {
 }  // namespace
 
 CompletionWords completion_words(const CLI::App& program) {
-  require_all_known(program);
+  require_known_placeholders(program);
   CompletionWords words;
   words.flags = flags_of(program);
   for (const CLI::App* app : program.get_subcommands({})) {

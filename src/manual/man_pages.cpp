@@ -11,6 +11,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "manual/exit_codes.h"
+#include "manual/option_words.h"
 
 namespace gpux::manual {
 namespace {
@@ -79,45 +80,20 @@ bool is_shown(const CLI::Option& option) {
   return !option.get_group().empty();
 }
 
-// "--host TEXT", "--batching exact | throughput"; empty for a flag without a value
+// "--host ADDRESS", "--batching exact|throughput"; empty for a flag without a value
 std::string value_of(const CLI::Option& option) {
-  if (option.get_items_expected_max() == 0) return {};
-  const std::string type = option.get_type_name();
-  const std::string first = type.substr(0, type.find(':'));
-  std::string value = first == "UINT" || first == "INT" || first == "FLOAT" ? "NUMBER" : first;
-  if (const std::size_t begin = type.find('{'); begin != std::string::npos && type.ends_with('}')) {
-    value = join(split(type.substr(begin + 1, type.size() - begin - 2), ','), " | ");
-  }
+  const std::string value = placeholder(option);
+  if (value.empty()) return {};
   if (option.get_items_expected_min() == 0) return fmt::format(" Ns Op = Ns Ar {}", value);
   return fmt::format(" Ar {}{}", value,
                      option.get_expected_max() == CLI::detail::expected_max_vector_size ? " ..." : "");
-}
-
-// "UINT:UINT in [0 - 65535]"
-std::string range_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find(" in ["), end = type.rfind(']');
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  std::string range = type.substr(begin + 5, end - begin - 5);
-  if (const std::size_t dash = range.find(" - "); dash != std::string::npos) range.replace(dash, 3, " to ");
-  return range;
 }
 
 std::string item(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_snames()) names += (names.empty() ? "Fl " : " , Fl ") + name;
   for (const std::string& name : option.get_lnames()) names += (names.empty() ? "Fl -" : " , Fl -") + name;
-  std::string text = option.get_description();
-  if (const std::string range = range_of(option); !range.empty()) text += fmt::format(" [{}]", range);
-  std::vector<std::string> others;
-  for (const CLI::Option* needed : option.get_needs()) others.push_back("with " + needed->get_name());
-  for (const CLI::Option* excluded : option.get_excludes()) {
-    if (is_shown(*excluded)) others.push_back("not with " + excluded->get_name());
-  }
-  if (option.get_required()) others.insert(others.begin(), "required");
-  std::sort(others.begin() + (option.get_required() ? 1 : 0), others.end());
-  if (!others.empty()) text += fmt::format(" ({})", join(others));
-  return fmt::format(".It {}{}\n{}", names, value_of(option), wrapped(text));
+  return fmt::format(".It {}{}\n{}", names, value_of(option), wrapped(full_description(option)));
 }
 
 std::string list_of(const std::vector<std::string>& items) {

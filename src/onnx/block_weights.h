@@ -10,7 +10,7 @@ namespace gpux::onnx {
 
 /// How ONNX Runtime's MatMulNBits and GatherBlockQuantized store a matrix: blocks of a row's elements share a scale.
 struct BlockFormat {
-  int bits = 4;                  ///< of a value: 4 or 8
+  int bits = 4;                  ///< bits of a value: 4 or 8
   std::int64_t block_size = 32;  ///< elements; a power of two from 16 on
   bool has_zero_points = false;  ///< one for each block; otherwise all are middle_value()
 

@@ -15,7 +15,7 @@ struct CachedAttentionForm {
   std::int64_t heads = 1, kv_heads = 1, head_size = 1;
   std::int64_t rotary_size = 0;         ///< elements in a row of its cosines; 0: it does not rotate
   bool is_packed = false;               ///< its query has the keys and values of the run, too
-  std::vector<std::string> attributes;  ///< of its node: AttributeProtos
+  std::vector<std::string> attributes;  ///< attributes of its node, as AttributeProtos
 
   auto operator<=>(const CachedAttentionForm&) const = default;
 };
@@ -24,7 +24,7 @@ struct CachedAttentionForm {
 struct Float16Caches {
   std::string content;
   std::set<std::string> values;         ///< the inputs and outputs that are float16 now
-  std::set<CachedAttentionForm> forms;  ///< of its attentions
+  std::set<CachedAttentionForm> forms;  ///< the different forms of its attention nodes
 
   bool operator==(const Float16Caches&) const = default;
 };

@@ -26,7 +26,7 @@ struct AttentionForm {
   auto operator<=>(const AttentionForm&) const = default;
 };
 
-/// The same of a norm.
+/// The form of a norm.
 struct NormForm {
   std::int64_t size = 1;
   bool is_simplified = false;
@@ -40,7 +40,7 @@ struct NormForm {
 struct FusedModel {
   std::string content;
   std::map<std::string, std::size_t> operators;  ///< the fused ones that were added, and how many
-  std::set<AttentionForm> attentions;            ///< of these operators
+  std::set<AttentionForm> attentions;            ///< attention nodes, by their operator
   std::set<NormForm> norms;
 };
 

@@ -40,12 +40,12 @@ class GraphWriter {
 
   /// A constant; the elements are copied. Returns its name.
   std::string floats(std::string_view name, std::span<const float> elements, const Shape& shape);
-  /// The same for large ones: `source` is called once, by write(), which holds one such constant at a time. It gives
+  /// Large constants: `source` is called once, by write(), which holds one such constant at a time. It gives
   /// as many elements as `shape` has.
   std::string floats(std::string_view name, const Shape& shape, FloatSource source);
   std::string constant(std::string_view name, ElementType type, const Shape& shape, ConstantSource source);
   std::string integers(std::span<const std::int64_t> elements);  ///< a list
-  std::string integer(std::int64_t value);                       ///< of no dimensions
+  std::string integer(std::int64_t value);                       ///< an integer constant without dimensions
   std::string scalar(float value);
 
   /// A node of ONNX's own domain with one output, whose name is returned.
@@ -57,7 +57,7 @@ class GraphWriter {
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs, const Attributes& attributes,
                         const std::vector<std::string>& outputs);
 
-  /// The same with the attributes of another node, AttributeProtos.
+  /// A node with the attributes of another node, AttributeProtos.
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs,
                         std::span<const std::string_view> attributes, const std::vector<std::string>& outputs);
 
@@ -77,7 +77,7 @@ class GraphWriter {
   /// The graph's fields so far, without constants that have a source: to be merged into another graph.
   [[nodiscard]] const std::string& fields() const noexcept { return graph_; }
 
-  static constexpr std::uint64_t max_model_bytes = 0x7fff'ffff;  ///< of a protobuf message
+  static constexpr std::uint64_t max_model_bytes = 0x7fff'ffff;  ///< maximum size of a protobuf message
 
  private:
   std::string made_up(std::string_view stem);

@@ -18,7 +18,7 @@ namespace gpux::onnx {
 QuantizedModel to_float16(std::string_view content, const std::filesystem::path& path,
                           const std::set<std::string, std::less<>>& left_alone);
 
-/// The same of a file. Errors as MappedFile besides.
+/// Converts a file. Errors as MappedFile besides.
 QuantizedModel to_float16(const std::filesystem::path& path, const std::set<std::string, std::less<>>& left_alone);
 
 }  // namespace gpux::onnx

@@ -19,11 +19,12 @@ struct InputFlow {
   std::string foreign_operator;
 };
 
-/// Of a model that inspect() takes. Subgraphs and local functions are followed, up to 262,144 nodes in all: of a
-/// model with more, every output is taken to follow from a content_operator. Error invalid_model where it is damaged.
+/// The flow of inputs in a model that inspect() takes. Subgraphs and local functions are followed, up to 262,144 nodes
+/// in all: of a model with more, every output is taken to follow from a content_operator. Error invalid_model where it
+/// is damaged.
 InputFlow input_flow(std::string_view content, const std::filesystem::path& path);
 
-/// The same of a file. Errors as MappedFile besides.
+/// Reads a file. Errors as MappedFile besides.
 InputFlow input_flow(const std::filesystem::path& path);
 
 }  // namespace gpux::onnx

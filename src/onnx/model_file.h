@@ -18,7 +18,7 @@ namespace gpux::onnx {
 /// is damaged or lies about itself, or where external data is claimed outside the model's folder.
 ModelInfo inspect(const std::filesystem::path& path);
 
-/// The same for the content of a file with the path `path`, which need not exist.
+/// Inspects the content of a file with the path `path`, which need not exist.
 ModelInfo inspect(std::string_view content, const std::filesystem::path& path);
 
 }  // namespace gpux::onnx

@@ -24,10 +24,10 @@ struct QuantizedNode {
 
 /// A model with weights of 8 bits, and what became of what.
 struct QuantizedModel {
-  std::string head;                                               ///< of the ModelProto, all but the graph's own bytes
-  std::string graph;                                              ///< its GraphProto, the last field of the model
-  std::vector<QuantizedNode> quantized, left_alone;               ///< in the order of the graph
-  std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;  ///< of all initializers of the main graph
+  std::string head;                                  ///< beginning of the ModelProto, all but the graph's own bytes
+  std::string graph;                                 ///< its GraphProto, the last field of the model
+  std::vector<QuantizedNode> quantized, left_alone;  ///< in the order of the graph
+  std::uint64_t weight_bytes_before = 0, weight_bytes_after = 0;  ///< bytes of all initializers of the main graph
 
   /// Replaces the file as a whole or not at all. Errors storage, permission.
   void write(const std::filesystem::path& file) const;
@@ -45,7 +45,7 @@ struct QuantizedModel {
 /// beyond the 2 GB of an ONNX file.
 QuantizedModel quantize(std::string_view content, const std::filesystem::path& path, const QuantizeOptions& options);
 
-/// The same of a file. Errors as MappedFile besides.
+/// Quantizes a file. Errors as MappedFile besides.
 QuantizedModel quantize(const std::filesystem::path& path, const QuantizeOptions& options);
 
 }  // namespace gpux::onnx

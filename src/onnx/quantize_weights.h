@@ -25,8 +25,8 @@ constexpr int largest_weight(bool reduce_range) noexcept {
 std::optional<QuantizedMatrix> quantize_columns(std::span<const float> matrix, std::size_t rows, std::size_t columns,
                                                 bool transposed, bool reduce_range);
 
-/// The same with a scale for each row: of a table that rows are taken from, whose range is never reduced since nothing
-/// is multiplied.
+/// Quantizes with a scale for each row: for a table that rows are taken from, whose range is never reduced since
+/// nothing is multiplied.
 std::optional<QuantizedMatrix> quantize_rows(std::span<const float> matrix, std::size_t rows, std::size_t columns);
 
 }  // namespace gpux::onnx

@@ -83,7 +83,7 @@ enum : std::uint32_t {
 };
 }
 
-/// Of a tensor or sparse tensor type; sequences and optionals have only elem_type, which is a type.
+/// Fields of a tensor or sparse tensor type; sequences and optionals have only elem_type, which is a type.
 namespace tensor_type {
 enum : std::uint32_t { elem_type = 1, shape = 2 };
 }

@@ -20,10 +20,10 @@ class TensorData {
  public:
   explicit TensorData(std::filesystem::path model);
 
-  /// Of a float32 tensor, or of any whose data is raw or external.
+  /// The bytes of a float32 tensor, or of any tensor whose data is raw or external.
   std::string bytes(Message tensor, const TensorHeader& header);
 
-  /// Of a float32 tensor.
+  /// The elements of a float32 tensor.
   std::vector<float> floats(const Message& tensor, const TensorHeader& header);
 
  private:

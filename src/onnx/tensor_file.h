@@ -17,14 +17,14 @@ namespace gpux::onnx {
 /// complex numbers.
 Value read_value_file(const std::filesystem::path& path, const ValueType& expected);
 
-/// The same from memory; `what` names the source in errors.
+/// Reads a value from memory; `what` names the source in errors.
 Value read_value(std::string_view content, const ValueType& expected, std::string_view what);
 
 /// The file's content for a tensor (TensorProto), a sequence (SequenceProto) or an empty optional (OptionalProto).
 /// Error invalid_input for maps, complex numbers and more than the 2 GB that such files can hold.
 std::string write_value(const Value& value, std::string_view name);
 
-/// The same inside an OptionalProto, as outputs of optional type are kept.
+/// The content inside an OptionalProto, as outputs of optional type are kept.
 std::string write_optional(const Value& value, std::string_view name);
 
 }  // namespace gpux::onnx

@@ -23,7 +23,7 @@ struct TensorHeader {
   ElementType type = ElementType::undefined;
   Shape shape;
   std::int64_t element_count = 1;
-  std::uint64_t byte_size = 0;  ///< of the elements in memory; of strings, their characters
+  std::uint64_t byte_size = 0;  ///< size of the elements in memory; for strings, of their characters
   std::optional<std::string_view> raw_data;
   std::optional<ExternalLocation> external;
 };

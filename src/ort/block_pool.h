@@ -17,8 +17,8 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   };
 
   struct Limits {
-    std::size_t kept_bytes = 0;  ///< of blocks that nobody uses
-    std::size_t all_bytes = 0;   ///< of these and of those in use
+    std::size_t kept_bytes = 0;  ///< bytes of blocks that are kept for reuse
+    std::size_t all_bytes = 0;   ///< bytes of kept blocks and of those in use
   };
 
   BlockPool(Source source, Limits limits);

@@ -15,7 +15,7 @@ struct InstalledPackage {
   std::string name;     ///< "onnxruntime-ep-webgpu"
   std::string version;  ///< "0.4.0"
   std::string wheel;    ///< file name
-  std::string sha256;   ///< of the wheel, 64 hexadecimal digits
+  std::string sha256;   ///< SHA-256 of the wheel, 64 hexadecimal digits
 };
 
 /// A library file of an installed provider, as it was when it was installed.
@@ -29,7 +29,7 @@ struct InstalledFile {
 /// What `gpux providers install` put into $GPUX_HOME/providers/NAME/VERSION.
 struct InstalledProvider {
   std::string name;     ///< "cuda"
-  std::string version;  ///< of its first package
+  std::string version;  ///< version of its first package
   std::filesystem::path folder;
   std::string client;     ///< "pip 23.2.1"
   std::string installed;  ///< "2026-11-25T22:31:00Z"

@@ -31,7 +31,7 @@ struct SessionLog {
   /// The last error that was only logged. ONNX Runtime reports an error of a provider's GetCapability only in its
   /// log.
   std::string error;
-  std::vector<Remark> remarks;  ///< of plugin providers, such as why they took no node
+  std::vector<Remark> remarks;  ///< messages of plugin providers, such as why they took no node
 };
 
 /// The last remarks that were logged on this thread, in order, forgotten by this call.

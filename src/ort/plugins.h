@@ -13,7 +13,7 @@ struct ProviderDevice {
   std::string provider;  ///< ONNX Runtime's name of the provider
   std::string provider_vendor;
   std::string kind;             ///< "cpu", "gpu" or "npu"
-  std::string vendor;           ///< of the hardware
+  std::string vendor;           ///< vendor of the hardware
   std::uint32_t vendor_id = 0;  ///< PCI
   std::uint32_t device_id = 0;
   std::vector<std::pair<std::string, std::string>> metadata;

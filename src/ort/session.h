@@ -161,7 +161,7 @@ class Session {
   [[nodiscard]] bool uses_device() const noexcept;
   /// Whether any output is in such memory.
   [[nodiscard]] bool keeps_on_device() const noexcept;
-  /// The same of one output, an index into output_names().
+  /// Whether one output stays on the device: an index into output_names().
   [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept;
 
   /// Whether the session makes that output in memory of a device, of whatever provider.
@@ -185,7 +185,7 @@ class Session {
                                                 const NamedDeviceValues& in_place = {},
                                                 Kept kept = Kept::readable) const;
 
-  /// Of all runs, uploads and reads of this session's values so far.
+  /// Copies of all runs, uploads and reads of this session's values so far.
   [[nodiscard]] TransferCounts transfers() const noexcept;
 
   /// Whether inputs and outputs are copied outside of the runs, by way of pinned memory: so that one run can copy while

@@ -39,7 +39,7 @@ MemoryFacts facts_of(const Ort::ConstMemoryInfo& memory);
 /// Whether ONNX Runtime says that an output has another shape than the memory that it was given.
 bool is_about_preallocated_memory(std::string_view text);
 
-/// Of all inputs, or all outputs.
+/// Where all inputs, or all outputs, are.
 struct ValuePlaces {
   std::vector<Place> places;
   std::vector<Ort::ConstMemoryInfo> memories;  // the session's own

@@ -22,10 +22,10 @@ namespace gpux::pipeline {
 
 /// One run of the model, of what was given.
 struct Part {
-  NamedValues inputs;   ///< of the model
-  std::size_t row = 0;  ///< of what was given
+  NamedValues inputs;   ///< inputs of the model
+  std::size_t row = 0;  ///< row in the caller's inputs
   std::size_t tokens = 0;
-  std::vector<TokenPlace> places;  ///< of the tokens in the row's text; empty where the task does not ask
+  std::vector<TokenPlace> places;  ///< positions of the tokens in the row's text; empty if the task does not need them
 };
 
 /// What was given, ready for the model.
@@ -38,7 +38,7 @@ struct Prepared {
 struct PrepareOptions {
   bool truncate = true;               ///< false: a text that is too long is an error
   std::optional<bool> truncate_left;  ///< empty: as the settings say
-  /// Of each row, whether its second text counts; the others' are left out. Empty: all do.
+  /// Whether the second text of each row counts; the others are left out. Empty: all do.
   std::vector<bool> has_second = {};
   /// Error invalid_input where more bytes of a text would have to be tokenized; 0: no limit.
   std::size_t max_text_bytes = 0;

@@ -30,7 +30,7 @@ struct TextSettings {
   std::uint64_t vocabulary = 0;     ///< tokens that the model has embeddings for; 0: not known
   std::string prompt;               ///< before the first text of a pair, or the only text; may be empty
 
-  std::vector<std::string> labels;                        ///< of the logits' last dimension
+  std::vector<std::string> labels;                        ///< labels of the logits' last axis
   Activation activation = Activation::softmax;            ///< what makes scores of logits
   PairActivation ranking = PairActivation::sigmoid;       ///< text ranking: what makes `scores` of logits
   std::optional<checkpoint::PairTemplate> pair_template;  ///< text ranking: joins the pair; else the tokenizer does

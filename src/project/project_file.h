@@ -54,7 +54,7 @@ struct RuntimeSettings {
   std::vector<DeclaredLibrary> provider_libraries;
   std::vector<DeclaredLibrary> custom_operators;  ///< without names
   std::optional<Strictness> strict;
-  std::optional<std::chrono::milliseconds> timeout;  ///< of one run
+  std::optional<std::chrono::milliseconds> timeout;  ///< maximum time of one run
   std::optional<std::uint32_t> intra_threads, inter_threads;
   std::string precision;  ///< empty: none
   std::optional<Optimization> optimization;
@@ -89,14 +89,14 @@ struct ServingSettings {
   std::optional<std::int64_t> batch_size;      ///< the most rows that share a run
   std::optional<std::int64_t> max_batch_cost;  ///< the most elements of a shared run's largest input
   std::optional<BatchAxis> batch_axis;         ///< decides whether requests share runs
-  std::optional<std::string> batching;         ///< of texts: exact, throughput
+  std::optional<std::string> batching;         ///< batching of texts: exact or throughput
   /// Inputs that are filled up, with the number as it is written; not compared with the model.
   std::optional<std::vector<std::pair<std::string, std::string>>> padding;
   std::optional<std::chrono::milliseconds> max_queue_delay, timeout;
   std::optional<std::uint32_t> max_queue;
   std::optional<std::string> workers;  ///< "4", "auto", "devices"
   std::optional<std::uint32_t> max_workers;
-  std::optional<std::uint32_t> max_sequences, context_length;  ///< of a model that generates text
+  std::optional<std::uint32_t> max_sequences, context_length;  ///< limits of a model that generates text
   std::optional<std::uint64_t> cache_bytes;
   std::vector<std::vector<std::pair<std::string, std::int64_t>>> warm_up;  ///< sizes by name of dimension
 };
@@ -107,7 +107,7 @@ ServingSettings read_serving(const yaml::TreeNode& node);
 /// Who wrote a gpux.yml.
 enum class Author : std::uint8_t {
   user,
-  stranger,  ///< of a package that was pulled or loaded, or of a repository that is being pulled
+  stranger,  ///< a package that was pulled or loaded, or a repository that is being pulled
 };
 
 /// `source`: where it was pulled from; empty: it was not.
@@ -134,10 +134,11 @@ struct ProjectFile {
   std::optional<ZeroShotSettings> zero_shot;
   std::vector<std::pair<std::string, std::string>> metadata;
 
-  /// Of a stranger's file: what it says and does not decide, "serving.host", "${HOME}".
+  /// What the file of a stranger says but does not decide: "serving.host", "${HOME}".
   std::vector<std::string> ignored;
 
-  std::map<std::string, yaml::Position, std::less<>> positions;  ///< of each key given, "runtime.gpu.memory"
+  std::map<std::string, yaml::Position, std::less<>>
+      positions;  ///< position of each key in the file: "runtime.gpu.memory"
 
   /// The file's folder, absolute.
   [[nodiscard]] std::filesystem::path folder() const;
@@ -161,7 +162,7 @@ struct ProjectFile {
 /// "FILE:LINE:COLUMN: what; FILE:LINE:COLUMN: what".
 ProjectFile read_project_file(const std::filesystem::path& file, Author author = Author::user);
 
-/// The same for a text that is already there; paths in it are relative to the folder of `file`.
+/// Reads a text that is already in memory; paths in it are relative to the folder of `file`.
 ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file, Author author = Author::user);
 
 /// A line about what was ignored in the file of `model`; empty: nothing was.

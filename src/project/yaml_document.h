@@ -34,7 +34,7 @@ struct TreeNode {
   /// The value under `key`, or null where this is no map or has no such key.
   [[nodiscard]] const TreeNode* find(std::string_view key) const noexcept;
 
-  /// The same, and null where the value is null.
+  /// find(), but null also where the value is YAML's null.
   [[nodiscard]] const TreeNode* given(std::string_view key) const noexcept;
 
   /// The text of what is given; empty where nothing is.

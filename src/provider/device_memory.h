@@ -22,7 +22,7 @@ struct DeviceMemory {
 /// counts. What is not known is left out.
 std::map<std::string, DeviceMemory> device_memory(const Machine& machine, const NvmlReport& nvml);
 
-/// The same, read from NVML now.
+/// The memory of each device, read from NVML now.
 std::map<std::string, DeviceMemory> read_device_memory(const Machine& machine);
 
 /// A device that sessions can be placed on.
@@ -32,7 +32,7 @@ struct DeviceRoom {
 };
 
 struct SessionPlacement {
-  std::vector<unsigned> devices;   ///< of each session, by DeviceRoom::index
+  std::vector<unsigned> devices;   ///< device of each session, a DeviceRoom::index
   std::vector<unsigned> left_out;  ///< devices without room for one
 };
 

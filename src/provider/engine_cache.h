@@ -20,8 +20,8 @@ namespace gpux::provider {
 struct EngineKey {
   std::string provider;       ///< id
   std::string model;          ///< digest of the model
-  std::string version;        ///< of the provider's library and its ONNX Runtime
-  std::string driver;         ///< of the device; empty: not known, or none
+  std::string version;        ///< version of the provider's library and its ONNX Runtime
+  std::string driver;         ///< driver of the device; empty: not known, or none
   std::string device;         ///< name
   std::string architecture;   ///< compute capability, "sm_90"
   std::string options;        ///< as passed to the provider, without those of the cache
@@ -51,7 +51,7 @@ std::string compiled_by(const std::string& core_version, const std::filesystem::
 /// them loaded.
 std::vector<std::filesystem::path> loaded_compilers(const ProviderRow& row);
 
-/// As a cache directory: the folder that gpux makes, where it would make none by itself, too.
+/// The value of --cache-dir for the folder that gpux makes, also for providers for which it makes none by itself.
 inline constexpr std::string_view own_engine_folder = "auto";
 
 /// Whether the provider keeps engines in a folder that it is told. Pure.
@@ -97,7 +97,8 @@ class EngineCache {
 /// Removes what was compiled into a folder of the cache; the record stays.
 void discard_engines(const std::filesystem::path& folder);
 
-/// Of a model file and the files with its weights, by their content. Each is read once by a process. Errors of reading.
+/// Digest of a model file and the files with its weights, by their content. Each is read once by a process. Errors of
+/// reading.
 std::string model_digest(const std::filesystem::path& model, std::span<const std::filesystem::path> weights);
 
 }  // namespace gpux::provider

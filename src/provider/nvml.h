@@ -17,7 +17,7 @@ struct NvmlDevice {
   std::string address;  ///< "0000:01:00.0"
   std::uint64_t memory_bytes = 0;
   unsigned compute_capability = 0;          ///< 90 for 9.0; 0: not known
-  std::optional<std::uint64_t> free_bytes;  ///< of its memory; empty: not known
+  std::optional<std::uint64_t> free_bytes;  ///< free memory; empty: not known
 };
 
 /// What NVML says. It comes with the driver.

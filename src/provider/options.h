@@ -21,7 +21,7 @@ struct CommonOptions {
   std::optional<std::uint64_t> memory_bytes;  ///< limit on device memory
   std::string precision;                      ///< as of LoadOptions, but "any"
   std::string cache_directory;                ///< for compiled engines; empty: none
-  std::optional<unsigned> threads;            ///< of the provider's own pool
+  std::optional<unsigned> threads;            ///< threads of the provider's own pool
   /// That engines are compiled for, as of shape_profile.h; empty: any. For providers that take them.
   std::string shapes;
   bool tf32_is_off = false;  ///< NVIDIA's libraries compute no TF32: NVIDIA_TF32_OVERRIDE=0 is set

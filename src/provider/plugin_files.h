@@ -38,8 +38,8 @@ std::vector<std::string> own_names(std::span<const PluginFile> plugins);
 /// Where Python packages put the vendors' own libraries (nvidia/*/lib, tensorrt_libs), where no loader looks.
 std::vector<std::filesystem::path> vendor_library_folders(const Machine& machine);
 
-/// Those of the Python environment that holds the library; empty where none does. Another environment's may be of
-/// another CUDA.
+/// The vendor's libraries in the Python environment that holds the library; empty where none does. Another
+/// environment's may be of another CUDA.
 std::vector<std::filesystem::path> vendor_library_folders_around(const std::filesystem::path& library);
 
 /// Whether the library is of the row's provider, by its package or its name.

@@ -26,7 +26,7 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
 /// devices, checks which providers are built in. Reports bound to another core are left as they are.
 void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins, const Machine& machine);
 
-/// As confirm(), for a request. Where it is one for any device and a row of the table has one, plugins of no row stay
+/// confirm() for a request. Where it is one for any device and a row of the table has one, plugins of no row stay
 /// as they are: libraries that nobody asked for are not opened.
 void confirm_for(const Request& request, System system, std::vector<ProviderReport>& reports,
                  std::span<const PluginFile> plugins, const Machine& machine);

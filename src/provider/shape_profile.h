@@ -48,7 +48,7 @@ bool is_shape_option(std::string_view name);
 
 /// A profile made of what is known of a model.
 struct DerivedProfile {
-  std::vector<ShapeRange> ranges;  ///< of all required inputs with free dimensions; empty: there is none
+  std::vector<ShapeRange> ranges;  ///< ranges of all required inputs with free dimensions; empty: there are none
   std::string from;                ///< where the sizes are from: "serving.batch_size, the model's 256 tokens"
   std::string unknown;             ///< why there is none, though the model has free dimensions; empty: it has none
 };

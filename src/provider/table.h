@@ -16,7 +16,7 @@ enum class OptionType : std::uint8_t {
   size,
   text,
   choice,
-  path,  ///< of this machine: what is read, written or opened as a library
+  path,  ///< a path on this machine that is read, written or opened as a library
 };
 
 /// One option of a provider, by ONNX Runtime's name.

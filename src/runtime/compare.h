@@ -25,9 +25,10 @@ Tolerance suite_tolerance(ElementType type);
 
 /// How far two values are apart. Sequences and maps count all their tensors together.
 struct Difference {
-  double max_absolute = 0;       ///< infinite where one is finite and the other is not
-  double max_relative = 0;       ///< of the elements whose expected value is neither 0 nor NaN nor infinite
-  double cosine = 1;             ///< of all finite pairs of numbers; 1 where both are zero, 0 where one is
+  double max_absolute = 0;  ///< infinite where one is finite and the other is not
+  double max_relative =
+      0;  ///< largest relative difference of elements whose expected value is neither 0 nor NaN nor infinite
+  double cosine = 1;             ///< cosine over all finite pairs of numbers; 1 if both vectors are zero, 0 if one is
   std::uint64_t elements = 0;    ///< compared
   std::uint64_t mismatches = 0;  ///< elements beyond the tolerance
   bool within = true;            ///< no mismatch, and kinds, types, shapes and keys agree

@@ -31,7 +31,7 @@ std::optional<ImageInput> image_input(const ProjectFile* project, const Signatur
 /// that of those before.
 void append_image(const ImageInput& input, std::string_view value, std::vector<Tensor>& images);
 
-/// Those images as the input takes them, one row each. Error invalid_input where there is none.
+/// Joins images into the tensor that the input takes, one row each. Error invalid_input where there is none.
 Tensor join_images(const ImageInput& input, std::vector<Tensor> images);
 
 /// Images as the input takes them, one row each, in any form that the sources allow.

@@ -14,7 +14,7 @@ using CrashedProviders = std::vector<std::pair<std::string, std::string>>;
 
 /// What is known about a load beside what its caller chose. LoadOptions carries it.
 struct LoadFacts {
-  std::string worker_name;  ///< of the worker process, in messages; empty: the model's
+  std::string worker_name;  ///< name of the worker process in messages; empty: the model's name
   /// Where the model's package was pulled from; empty: it is the user's own. The verdict of one that was pulled reports
   /// whether it is sandboxed.
   std::string pulled_from;

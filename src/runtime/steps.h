@@ -17,7 +17,7 @@ namespace gpux::runtime {
 /// Error invalid_config where a step gives nothing that the next takes, or something of another type.
 Signature with_steps(const Signature& model, const Signature* before, const Signature* after);
 
-/// The same, of options.before and options.after. Errors of ModelInspector, too.
+/// The signature with the steps of options.before and options.after. Errors of ModelInspector, too.
 Signature with_steps(const Signature& model, const LoadOptions& options);
 
 /// The sessions of the steps, on the CPU. Runs may happen on several threads at once.
@@ -32,7 +32,7 @@ class Steps {
   [[nodiscard]] NamedValues run(const ort::Session& model, const NamedValues& inputs,
                                 const std::vector<std::size_t>& outputs, ort::RunHandle* handle = nullptr) const;
 
-  /// Of the last step.
+  /// Names of the last step's outputs.
   [[nodiscard]] const std::vector<std::string>& output_names(const ort::Session& model) const noexcept;
 
  private:

@@ -35,9 +35,9 @@ struct LoadRequest {
   MaybeSetting<Optimization> optimization;
   MaybeSetting<std::filesystem::path> profile;
   MaybeSetting<std::string> shapes;                 ///< that the requested provider compiles for: an option of it
-  MaybeSetting<std::chrono::milliseconds> timeout;  ///< of a run
+  MaybeSetting<std::chrono::milliseconds> timeout;  ///< maximum time of a run
   MaybeSetting<BatchAxis> batch_axis;
-  MaybeSetting<Isolation> isolation;  ///< of a command with worker processes
+  MaybeSetting<Isolation> isolation;  ///< isolation, for commands with worker processes
   MaybeSetting<Sandbox> sandbox;      ///< likewise
   MaybeSetting<bool> preflight;       ///< likewise
   MaybeSetting<std::chrono::milliseconds> preflight_timeout;
@@ -52,16 +52,17 @@ struct LoadRequest {
 /// Each setting of the first that has it; lists one after the other. `worker_use` is that of the first. Pure.
 LoadRequest merge(LoadRequest first, const LoadRequest& second);
 
-/// Of a caller of the library. Errors usage, by the names of the members.
+/// The settings of a caller of the library. Errors usage, by the names of the members.
 LoadRequest request_of(const ModelOptions& options);
 
-/// Of a gpux.yml: its `runtime`, but for `runtime.isolation`, which the package of a stranger may only make stricter.
+/// The settings of `runtime` in a gpux.yml, but for `runtime.isolation`, which the package of a stranger may only make
+/// stricter.
 LoadRequest request_of(const ProjectFile& project);
 
-/// Of an entry of a list of models.
+/// The settings of an entry of a list of models.
 LoadRequest request_of(const ListedModel& listed);
 
-/// Of the GPUX_* variables. Errors usage.
+/// The settings of the GPUX_* variables. Errors usage.
 LoadRequest request_of_variables();
 
 /// All GPUX_* variables that gpux reads.

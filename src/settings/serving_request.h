@@ -22,15 +22,15 @@ struct ServingRequest {
   /// Inputs that are filled up, with the number as it is written; not compared with the model.
   MaybeSetting<std::vector<std::pair<std::string, std::string>>> padding;
   MaybeSetting<std::chrono::milliseconds> max_queue_delay;
-  MaybeSetting<std::chrono::milliseconds> timeout;  ///< of a request, from its arrival
+  MaybeSetting<std::chrono::milliseconds> timeout;  ///< maximum time of a request, from its arrival
   MaybeSetting<std::size_t> max_queue;
   MaybeSetting<WorkerRequest> workers;
   MaybeSetting<unsigned> max_workers;
   MaybeSetting<unsigned> runs_in_flight;
-  MaybeSetting<std::size_t> max_sequences, context_length;  ///< of models that generate text
+  MaybeSetting<std::size_t> max_sequences, context_length;  ///< limits of models that generate text
   MaybeSetting<std::uint64_t> cache_bytes;                  ///< likewise
   MaybeSetting<std::vector<std::vector<std::pair<std::string, std::int64_t>>>> warm_up;  ///< sizes by dimension
-  MaybeSetting<std::chrono::milliseconds> stop_grace, max_restart_delay;                 ///< of worker processes
+  MaybeSetting<std::chrono::milliseconds> stop_grace, max_restart_delay;                 ///< times of worker processes
 };
 
 /// "exact", "throughput". Errors of refuse().
@@ -39,10 +39,10 @@ embedding::Batching read_batching(const std::string& text, const Source& source)
 /// Each setting of the first that has it. Pure.
 ServingRequest merge(ServingRequest first, const ServingRequest& second);
 
-/// Of an entry of the list of models that `file` holds.
+/// The settings of an entry of the list of models in `file`.
 ServingRequest serving_request_of(const ListedModel& listed, const std::string& file);
 
-/// Of a gpux.yml: its `serving`.
+/// The settings of `serving` in a gpux.yml.
 ServingRequest serving_request_of(const ProjectFile& project);
 
 }  // namespace gpux

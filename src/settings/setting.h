@@ -12,8 +12,8 @@ namespace gpux {
 struct Source {
   enum class Kind : std::uint8_t {
     call,        ///< a caller of the library
-    flag,        ///< of the command line
-    variable,    ///< of the environment
+    flag,        ///< a flag of the command line
+    variable,    ///< an environment variable
     file,        ///< gpux.yml, a list of models, the state of the daemon
     package,     ///< what a package was built for
     by_default,  ///< nobody

@@ -17,7 +17,7 @@ struct WorkerRequest {
     cores,      ///< `count` sessions that share the processors: share_processors()
   };
   Kind kind = Kind::count;
-  unsigned count = 1;                      ///< of `devices`: 0: one on each
+  unsigned count = 1;                      ///< number of workers; 0 for `devices`: one on each
   unsigned most = 0;                       ///< for automatic and devices; 0: no limit
   std::optional<unsigned> in_flight = {};  ///< runs of a session on their way at the same time; empty: gpux decides
 };
@@ -25,7 +25,7 @@ struct WorkerRequest {
 /// Reads "4", "auto", "devices", "devices:6", "cores:2". Errors of refuse().
 WorkerRequest read_workers(const std::string& text, const Source& source);
 
-/// The same texts, without `most` and `in_flight`.
+/// The text that read_workers() reads; `most` and `in_flight` are not in it.
 std::string to_string(const WorkerRequest& request);
 
 }  // namespace gpux

@@ -41,7 +41,7 @@ struct PackageContent {
 /// A package that is in the store under a name.
 struct StoredModel {
   Reference reference;
-  std::string digest;   ///< of its manifest: its identity, 64 hexadecimal digits
+  std::string digest;   ///< digest of its manifest, which identifies it: 64 hexadecimal digits
   std::string created;  ///< when it got this name, "2025-01-31T12:00:00Z"; may be empty
   PackageManifest package;
   std::string damage;  ///< why it cannot be used; empty where it can

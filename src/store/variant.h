@@ -9,7 +9,7 @@ namespace gpux {
 /// What an optimized graph depends on. The texts are compared, never read.
 struct VariantTarget {
   std::string provider;            ///< gpux's ids of the providers it was made for, by commas
-  std::string runtime_version;     ///< of ONNX Runtime
+  std::string runtime_version;     ///< version of ONNX Runtime
   std::string device;              ///< the provider's device
   std::string optimization_level;  ///< "extended"
   std::string machine;             ///< machine_fingerprint() of where it was made
@@ -33,7 +33,7 @@ struct VariantPrecision {
 /// whatever else.
 struct Variant {
   std::string model_file;  ///< its ONNX file in the package
-  VariantTarget target;    ///< of a variant of another precision only the provider
+  VariantTarget target;    ///< what it was made for; a variant of another precision has only the provider
   std::optional<VariantPrecision> precision;
 
   bool operator==(const Variant&) const = default;

@@ -4,7 +4,7 @@
 
 namespace gpux {
 
-/// The same elements in memory of the result's own.
+/// A copy with memory of its own.
 [[nodiscard]] Tensor deep_copy(const Tensor& tensor);
 
 }  // namespace gpux

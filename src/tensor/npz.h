@@ -18,7 +18,7 @@ namespace gpux {
 using NamedTensor = std::pair<std::string, Tensor>;
 
 struct NpzReading {
-  std::uint64_t limit_bytes = std::uint64_t{1} << 34;  ///< of all arrays together, unpacked
+  std::uint64_t limit_bytes = std::uint64_t{1} << 34;  ///< maximum size of all arrays together, unpacked
   /// The type to read the array of that name as (see read_npy); empty for as it is. May be null.
   std::function<std::optional<ElementType>(std::string_view)> declared;
   std::shared_ptr<const void> owner;  ///< keeps the file's bytes alive; arrays may then refer to them

@@ -50,7 +50,7 @@ class TokenConstraint {
   TokenConstraint(TokenConstraint&&) noexcept;
   TokenConstraint& operator=(TokenConstraint&&) noexcept;
 
-  /// The same state, for another answer to the same prompt. The copies share what they learn about the constraint.
+  /// A copy of the state, for another answer to the same prompt. The copies share what they learn about the constraint.
   [[nodiscard]] TokenConstraint clone() const;
 
   /// Sets the logits of tokens that cannot come next to minus infinity. `logits`: float32[vocabulary.logits()].

@@ -89,7 +89,7 @@ class Tokenizer {
 
   /// The first text of pairs that are encoded with the same options. Error invalid_input.
   [[nodiscard]] EncodedText encode_first(std::string_view text, const EncodeOptions& options = {}) const;
-  /// As encode(text, pair, options), with the text that encode_first() took.
+  /// encode(text, pair, options), with the text that encode_first() took.
   [[nodiscard]] Encoding encode(const EncodedText& first, std::string_view pair,
                                 const EncodeOptions& options = {}) const;
 

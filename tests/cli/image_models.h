@@ -15,7 +15,7 @@ namespace gpux::test {
 inline const std::string image_references = GPUX_SOURCE_DIR "/tests/importer/images/";
 inline const std::string picture_folder = GPUX_SOURCE_DIR "/tests/image/pictures/";
 
-/// answers.json of a reference, written by scripts/image-references.
+/// answers.json of a reference, written by scripts/references/image-references.
 inline Json image_answers(const std::string& name) {
   return Json::parse(read_file(image_references + name + "/answers.json"));
 }

@@ -56,9 +56,14 @@ TEST(Program, HelpsInEveryCommand) {
     EXPECT_EQ(asked.code, 0) << command;
     EXPECT_THAT(asked.out, HasSubstr("-h,--help")) << command;
     EXPECT_THAT(asked.out, testing::Not(HasSubstr("x)]"))) << "a number of words that nobody types";
+    for (const char* type : {"UINT", "FLOAT", "Excludes:", "Needs:", "REQUIRED", "{true}", "{false}"}) {
+      EXPECT_THAT(asked.out, testing::Not(HasSubstr(type))) << command << ": a name of CLI11's in place of a user's";
+    }
     EXPECT_EQ(gpux.run({command, "--help"}).out, asked.out);
     EXPECT_EQ(gpux.run({"help", command}).out, asked.out);
   }
+  EXPECT_THAT(gpux.run({"serve", "-h"}).out, HasSubstr("  -p,--port PORT "));
+  EXPECT_THAT(gpux.run({"run", "-h"}).out, HasSubstr("  --non-finite null|string "));
   EXPECT_EQ(gpux.run({"help", "rum"}).code, 2);
 }
 

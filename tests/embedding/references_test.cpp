@@ -36,7 +36,7 @@ void PrintTo(const Model& model, std::ostream* out) {
   *out << model.name;
 }
 
-/// What sentence-transformers gives, by scripts/sentence-references.
+/// What sentence-transformers gives, by scripts/references/sentence-references.
 class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
  protected:
   void SetUp() override {

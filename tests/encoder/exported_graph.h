@@ -41,7 +41,7 @@ struct ExportedGraph {
   std::string others_of_graph, others_of_model;
   std::vector<std::string> inputs, outputs;
 
-  /// Of a file that scripts/encoder-exports wrote.
+  /// Of a file that scripts/references/encoder-exports wrote.
   static ExportedGraph read(const std::filesystem::path& compressed);
 
   /// As an ONNX file.

@@ -1,4 +1,4 @@
-// Folders of other tools (scripts/decoder-folders): the layouts of onnxruntime-genai and of Optimum.
+// Folders of other tools (scripts/references/decoder-folders): the layouts of onnxruntime-genai and of Optimum.
 #include <filesystem>
 #include <map>
 #include <string>

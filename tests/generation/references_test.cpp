@@ -1,4 +1,4 @@
-// Tiny decoders of each family, as transformers computes them: scripts/generation-references --write-tests.
+// Tiny decoders of each family, as transformers computes them: scripts/references/generation-references --write-tests.
 #include <algorithm>
 #include <filesystem>
 #include <string>

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-// What transformers gives, by scripts/family-references --write-tests.
+// What transformers gives, by scripts/references/family-references --write-tests.
 const fs::path references = GPUX_SOURCE_DIR "/tests/importer/families";
 const fs::path head_references = GPUX_SOURCE_DIR "/tests/importer/classifiers";
 

@@ -1,4 +1,4 @@
-// Tiny GGUF files, as llama.cpp or transformers computes them: scripts/gguf-references --write-tests.
+// Tiny GGUF files, as llama.cpp or transformers computes them: scripts/references/gguf-references --write-tests.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

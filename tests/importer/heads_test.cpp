@@ -1,4 +1,5 @@
-// Heads of SPLADE, ColBERT and BGE-M3, by gpux's own import: against sentence-transformers (scripts/head-references).
+// Heads of SPLADE, ColBERT and BGE-M3, by gpux's own import: against sentence-transformers
+// (scripts/references/head-references).
 #include <cmath>
 #include <functional>
 

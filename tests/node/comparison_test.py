@@ -1,4 +1,4 @@
-"""Tries scripts/node-tests with a stand-in for gpux whose verdicts are known."""
+"""Tries scripts/references/node-tests with a stand-in for gpux whose verdicts are known."""
 
 import contextlib
 import importlib.machinery
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "node-tests"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/references/node-tests"
 loader = importlib.machinery.SourceFileLoader("node_tests", str(SCRIPT))
 node_tests = importlib.util.module_from_spec(importlib.util.spec_from_loader("node_tests", loader))
 loader.exec_module(node_tests)

@@ -1,5 +1,5 @@
 // What gpux makes of texts with small models of random weights, against what Hugging Face's pipelines say with them:
-// scripts/task-references writes the models and their answers.
+// scripts/references/task-references writes the models and their answers.
 #include "pipeline/pipeline.h"
 
 #include <gmock/gmock.h>

@@ -13,7 +13,8 @@ inline std::filesystem::path task_data(const std::string& name) {
   return std::filesystem::path(GPUX_SOURCE_DIR) / "tests/pipeline/data" / name;
 }
 
-/// A folder as people get them of the model that scripts/task-references wrote under the name, with safetensors.
+/// A folder as people get them of the model that scripts/references/task-references wrote under the name, with
+/// safetensors.
 inline std::filesystem::path write_task_folder(const TemporaryFolder& folder, const std::string& name) {
   for (const char* file : {"config.json", "model.safetensors", "tokenizer_config.json"}) {
     folder.write(name + "/" + file, read_file(task_data(name) / file));

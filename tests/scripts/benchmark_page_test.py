@@ -1,4 +1,4 @@
-"""Tries scripts/benchmark-page on the repository's own page and measurements, and on changed copies."""
+"""Tries scripts/docs/benchmark-page on the repository's own page and measurements, and on changed copies."""
 
 import json
 import pathlib
@@ -10,7 +10,7 @@ import unittest
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "scripts" / "benchmark-page"
+SCRIPT = ROOT / "scripts/docs/benchmark-page"
 SVG = "{http://www.w3.org/2000/svg}"
 
 

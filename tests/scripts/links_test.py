@@ -1,12 +1,12 @@
 """Each link between the documents leads to a file, and to a heading of it where it names one. Each room of the code has
-a page, and the files that pages of rooms name are there."""
+a page, and the files that pages of rooms name are there. The page of the scripts lists each of them."""
 
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("docs", "examples", "plugins", "bench", "src")
+FOLDERS = ("docs", "examples", "plugins", "bench", "scripts", "src")
 
 
 def without_code(text):
@@ -45,6 +45,12 @@ class Links(unittest.TestCase):
                         self.assertIn(anchor, anchors(target.read_text()))
         self.assertGreater(count, 100, "the documents are not read")
 
+    def test_of_the_readme_lead_to_every_page(self):
+        linked = re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text())
+        for page in ROOT.glob("docs/*.md"):
+            with self.subTest(page=page.name):
+                self.assertIn(f"docs/{page.name}", linked, "README.md does not link it")
+
 
 class Rooms(unittest.TestCase):
     def test_name_files_that_are_there(self):
@@ -55,6 +61,23 @@ class Rooms(unittest.TestCase):
                 with self.subTest(page=page.relative_to(ROOT), name=name):
                     self.assertTrue((ROOT / name).exists() or [*page.parent.rglob(name)], "no such file")
         self.assertGreater(count, 100, "the pages are not read")
+
+
+class Scripts(unittest.TestCase):
+    def test_are_listed(self):
+        listed = (ROOT / "scripts/README.md").read_text()
+        for path in (ROOT / "scripts").rglob("*"):
+            name = path.relative_to(ROOT / "scripts")
+            if path.is_file() and path.suffix not in (".pyc", ".md") and not name.name.startswith(("requirements-", "schemathesis")):
+                with self.subTest(script=str(name)):
+                    self.assertIn(f"`{name}`", listed, "scripts/README.md does not list it")
+
+    def test_that_are_listed_are_there(self):
+        listed = re.findall(r"`((?:references|trials|packaging|docs)/[\w./-]+)`", (ROOT / "scripts/README.md").read_text())
+        self.assertGreater(len(listed), 40, "the page is not read")
+        for name in listed:
+            with self.subTest(script=name):
+                self.assertTrue((ROOT / "scripts" / name).exists(), "no such script")
 
 
 if __name__ == "__main__":

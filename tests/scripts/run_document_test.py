@@ -1,4 +1,4 @@
-"""Tries scripts/run-document with small documents and a program that stands for gpux."""
+"""Tries scripts/docs/run-document with small documents and a program that stands for gpux."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "run-document"
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/docs/run-document"
 
 
 def run(document):

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr std::chrono::seconds reference_time{1753538700};  // as in scripts/chat-references
+constexpr std::chrono::seconds reference_time{1753538700};  // as in scripts/references/chat-references
 
 std::filesystem::path data(const std::string& name) {
   return std::filesystem::path(GPUX_SOURCE_DIR) / "tests/text/chat" / name;

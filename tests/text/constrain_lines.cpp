@@ -1,5 +1,5 @@
-// Walks texts through constraints, and makes texts under them, for scripts/constraint-trials: a JSON object a line in,
-// one out.
+// Walks texts through constraints, and makes texts under them, for scripts/trials/constraint-trials: a JSON object a
+// line in, one out.
 //   {"kind": "json_schema", "text": "…", "accept": ["…"], "make": 2, "tokens": 200, "seed": 1}
 //   {"accepted": [true], "made": [{"text": "…", "is_complete": true}]}, or {"refused": "…"}
 #include <algorithm>

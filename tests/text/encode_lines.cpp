@@ -1,4 +1,4 @@
-// Encodes texts for scripts/tokenizer-trials: a JSON object a line in, one out.
+// Encodes texts for scripts/trials/tokenizer-trials: a JSON object a line in, one out.
 #include <cstdio>
 #include <exception>
 #include <iostream>

@@ -212,7 +212,7 @@ def stage_cases(place, folder):
             "n.write_cases(pathlib.Path(sys.argv[2]), bool(sys.argv[3]), '')")
     python = place.deps / "python/bin/python3"
     for name, sample in (("sample", "yes"), ("all", "")):
-        run(python if python.exists() else sys.executable, "-c", code, place.root / "scripts/node-tests", folder / name, sample)
+        run(python if python.exists() else sys.executable, "-c", code, place.root / "scripts/references/node-tests", folder / name, sample)
     return []
 
 

@@ -33,12 +33,13 @@ struct Attribute {
   std::vector<std::int64_t> integers;  ///< one for an INT
   float number = 0;
   std::string text;
-  ElementType element_type = ElementType::float32;  ///< of a TENSOR of one element, which is `number`
+  ElementType element_type =
+      ElementType::float32;  ///< element type of a TENSOR of one element, whose value is `number`
 };
 
 struct Node {
   std::string name, type, domain;            ///< domain "" is ONNX's own
-  int version = 1;                           ///< of the operator: the opset that it is of
+  int version = 1;                           ///< opset version of the operator
   std::vector<std::string> inputs, outputs;  ///< "": a missing optional one
   std::map<std::string, Attribute, std::less<>> attributes;
 };

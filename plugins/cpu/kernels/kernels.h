@@ -16,17 +16,17 @@ constexpr std::size_t float_depth = 1, bfloat16_depth = 2, byte_depth = 4;
 /// out[r][c] = sum of rows[r][k] * weights[k][c], plus bias[c], for the columns of some panels.
 struct FloatProduct {
   const float* rows;
-  std::size_t row_stride;  ///< of `rows`, in elements
+  std::size_t row_stride;  ///< elements from one row of `rows` to the next
   std::size_t row_count;   ///< may be 0
   std::size_t inner;
   const float* weights;  ///< packed
   const float* bias;     ///< as many as the panels have columns, or null
-  float* out;            ///< of whole panels
+  float* out;            ///< output, in whole panels
   std::size_t out_stride;
   std::size_t first_panel, last_panel;  ///< the last one is left out
 };
 
-/// The same in bfloat16, added up in float32 two products at a time.
+/// A product of bfloat16 numbers, added up in float32 two products at a time.
 struct Bfloat16Product {
   const std::uint16_t* rows;
   std::size_t row_stride;  ///< even
@@ -39,7 +39,7 @@ struct Bfloat16Product {
   std::size_t first_panel, last_panel;
 };
 
-/// The same of bytes, exact in 32 bits: rows[r][k] stands for row_scale[r] * (byte - row_zero[r]), weights[k][c] for
+/// A product of bytes, exact in 32 bits: rows[r][k] stands for row_scale[r] * (byte - row_zero[r]), weights[k][c] for
 /// column_scale[c] * byte.
 struct ByteProduct {
   const std::uint8_t* rows;
@@ -50,7 +50,7 @@ struct ByteProduct {
   const std::int32_t* row_zero;
   const std::int8_t* weights;
   const float* column_scale;
-  const std::int32_t* column_sum;  ///< of a column's bytes
+  const std::int32_t* column_sum;  ///< sum of each column's bytes
   const float* bias;
   float* out;
   std::size_t out_stride;

@@ -15,7 +15,7 @@ namespace gpux_cpu {
 /// exactly. Of these, int8_bf16 is of encoders only: bytes, but bfloat16 where bytes cost the most.
 enum class Precision : std::uint8_t { fp32, bf16, int8, int8_bf16 };
 
-/// As the provider's option "precision" has them, in the order of Precision.
+/// Values of the provider's option "precision", in the order of Precision.
 constexpr std::array<std::string_view, 4> precision_names{"fp32", "bf16", "int8", "int8-bf16"};
 
 /// How many elements of a row the kernels read in this precision: `inner` and what fills it up.
@@ -43,7 +43,7 @@ class Linear {
 
   [[nodiscard]] std::size_t inner() const noexcept { return inner_; }
 
-  /// Of the result, whole panels; what is beyond the weights' own columns is 0.
+  /// Columns of the result, whole panels; what is beyond the weights' own columns is 0.
   [[nodiscard]] std::size_t columns() const noexcept { return panels_of(columns_) * panel_columns; }
 
   /// The weights' own columns.
@@ -81,7 +81,7 @@ class Linear {
   void multiply(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel, float* out,
                 std::size_t out_stride) const noexcept;
 
-  /// The same with the first of these panels in the first column of `out`.
+  /// Multiplies some panels, with the first of them in the first column of `out`.
   void multiply_part(const Kernels& kernels, const Rows& rows, std::size_t first_panel, std::size_t last_panel,
                      float* out, std::size_t out_stride) const noexcept;
 

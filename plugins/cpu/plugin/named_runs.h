@@ -34,7 +34,7 @@ class NamedRuns {
     if (const auto found = flags_.find(name); found != flags_.end()) *found->second = true;
   }
 
-  /// Of the run on this thread; null where it has no name.
+  /// The flag of the run on this thread; null where it has no name.
   static const Flag& current() noexcept { return current_; }
 
  private:

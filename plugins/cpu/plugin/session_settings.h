@@ -12,7 +12,7 @@ namespace gpux_cpu {
 /// What a session asks of its provider.
 struct SessionSettings {
   std::optional<std::size_t> precision;  ///< index in ProviderDescription::precisions; empty: not set
-  std::size_t threads = 1;               ///< of ONNX Runtime, that a run can have
+  std::size_t threads = 1;               ///< threads of ONNX Runtime that a run can use
 };
 
 /// The session's configuration entries.

@@ -31,9 +31,9 @@ class BusyEngine {
  public:
   BusyEngine(std::size_t device, Engine engine);
 
-  /// As long as copying so many bytes takes.
+  /// Waits as long as copying these bytes takes.
   void wait_for_bytes(std::size_t bytes) const;
-  /// As long as a computation takes. `check` is called now and then, and ends it by throwing.
+  /// Waits as long as a computation takes. `check` is called now and then, and ends it by throwing.
   void wait_for_computation(const std::function<void()>& check) const;
 
  private:

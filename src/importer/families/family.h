@@ -15,7 +15,7 @@ namespace gpux::importer {
 using DescribeFamily = Architecture (*)(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights);
 
 struct Family {
-  std::string_view model_type;  ///< of config.json
+  std::string_view model_type;  ///< model_type in config.json
   DescribeFamily describe = nullptr;
   /// The repositories of this family bring Python code (auto_map), which computes the same as the description. It is
   /// ignored. Code of other families is refused.
@@ -31,7 +31,7 @@ std::span<const Family> families() noexcept;
 /// not supported, by name.
 Architecture describe_architecture(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights);
 
-/// The same of a model that generates text.
+/// The architecture of a model that generates text.
 Architecture describe_decoder_architecture(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights);
 
 Architecture describe_albert(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights);

@@ -24,14 +24,14 @@ Rotary read_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults&
 
 /// The rotary positions of a model that has others for long texts (longrope).
 struct LongRotary {
-  Rotary short_texts{};  ///< of up to original_positions tokens
-  Rotary long_texts{};   ///< of more
+  Rotary short_texts{};  ///< for texts of up to original_positions tokens
+  Rotary long_texts{};   ///< for longer texts
   std::int64_t original_positions = 0;
 };
 
-/// Of rope_parameters or rope_scaling with the type longrope, "su" or "yarn", as Phi-3's files have them; empty: there
-/// is none of these, and read_rotary() reads it. Error invalid_config: a missing value, or not one factor for each
-/// frequency.
+/// Reads rope_parameters or rope_scaling with the type longrope, "su" or "yarn", as Phi-3's files have them; empty:
+/// there is none of these, and read_rotary() reads it. Error invalid_config: a missing value, or not one factor for
+/// each frequency.
 std::optional<LongRotary> read_long_rotary(const checkpoint::ConfigReader& config, const RotaryDefaults& defaults);
 
 /// frequencies[i] = theta^(-2 i / dimensions), without scaling.

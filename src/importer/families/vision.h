@@ -30,7 +30,7 @@ struct PatchEmbeddings {
   std::int64_t register_count = 0;
   std::string positions{};  ///< a row for the class token and each patch of image_size
   PositionResize resize = PositionResize::refused;
-  std::optional<Norm> norm{};  ///< of the tokens
+  std::optional<Norm> norm{};  ///< norm of the token vectors
 
   [[nodiscard]] std::int64_t grid() const noexcept { return image_size / patch_size; }
 };

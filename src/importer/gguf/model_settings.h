@@ -21,13 +21,13 @@ struct NamePair {
 /// A model that llama.cpp calls an architecture, as transformers has it.
 struct Family {
   std::string_view architecture;  ///< general.architecture: "llama"
-  std::string_view model_type;    ///< of config.json
-  std::string_view class_name;    ///< of config.json's `architectures`
+  std::string_view model_type;    ///< model_type in config.json
+  std::string_view class_name;    ///< entry of `architectures` in config.json
   /// Elements 2 i and 2 i + 1 of a head are rotated together, and not i and i + head size / 2: the rows of query and
   /// key are stored in that order.
   bool interleaves_heads = false;
   std::span<const NamePair> outside_names, layer_names;
-  std::string_view layer_prefix = "model.layers.";  ///< of a layer's number in transformers
+  std::string_view layer_prefix = "model.layers.";  ///< prefix of a layer's number in transformers' tensor names
 };
 
 /// The family of the file's general.architecture. Error invalid_model: it is not supported, by name.

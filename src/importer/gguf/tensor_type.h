@@ -32,7 +32,7 @@ enum class TensorType : std::uint32_t {
 /// minimum. Every type with blocks is of this form, so that nothing is lost.
 struct CodeFormat {
   std::size_t group_elements = 0;  ///< 16 or 32; 0: the type has no codes
-  std::uint32_t bits = 0;          ///< of a code, 4 or 8: as many as hold those of the type
+  std::uint32_t bits = 0;          ///< bits of a stored code, 4 or 8: the smaller one that the type's codes fit in
   std::uint8_t zero = 0;
   bool has_minimum = false;
 };

@@ -19,7 +19,7 @@ struct Vocabulary {
   std::string model;  ///< "gpt2": byte-level BPE; "llama": sentencepiece
   std::vector<std::string> tokens;
   std::vector<TokenKind> kinds;
-  std::vector<float> scores;  ///< of each token; empty: the file has none
+  std::vector<float> scores;  ///< score of each token; empty: the file has none
   std::unordered_map<std::string_view, std::uint32_t> ids;
   std::optional<std::uint32_t> bos, eos, unknown, padding;
   bool adds_bos = false, adds_eos = false, adds_space = false;

@@ -21,7 +21,7 @@ std::string adapted(GraphContext& context, const std::string& input, const Linea
 /// MatMul(Gather(down, adapter_id * rows + input_ids), Gather(up, adapter_id)).
 std::string adapted_rows(GraphContext& context, const Adapter& adapter, std::int64_t rows, std::int64_t size);
 
-/// The same of the table's first row, [batch, 1, size].
+/// The adapted first row of the table, [batch, 1, size].
 std::string adapted_first_row(GraphContext& context, const Adapter& adapter, std::int64_t rows, std::int64_t size);
 
 }  // namespace gpux::importer

@@ -67,7 +67,7 @@ class GraphContext {
   /// A tensor of the weights, under its own name. Errors invalid_model: it is missing, or has other sizes.
   std::string tensor(const std::string& name, const Shape& shape);
 
-  /// The same with each element multiplied by `scale` after `offset` was added.
+  /// A tensor with each element multiplied by `scale` after `offset` was added.
   std::string tensor(const std::string& name, const Shape& shape, float offset, float scale);
 
   /// Rows of a tensor float[rows, columns], by indices.

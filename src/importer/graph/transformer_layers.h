@@ -24,7 +24,7 @@ std::string write_layers(GraphContext& context, const Transformer& transformer, 
 using AttentionWriter =
     std::function<std::string(const std::string& input, const Attention& attention, std::size_t layer)>;
 
-/// The same layers around another attention.
+/// Writes the layers around another attention.
 std::string write_layers(GraphContext& context, const Transformer& transformer, const std::string& input,
                          std::string_view output, const AttentionWriter& write_attention);
 

@@ -19,7 +19,7 @@ struct DownloadItem {
   std::string authorization;  ///< as of Request
   std::vector<std::pair<std::string, std::string>> headers;
   /// The name of the file in the folder, and what a later download resumes: what identifies the content, as its digest.
-  /// Of letters, digits, '.', '_' and '-'.
+  /// Made of letters, digits, '.', '_' and '-'.
   std::string key;
   std::optional<std::uint64_t> bytes;  ///< empty: unknown
   /// A strong ETag without quotes, that answers must have; empty: any. An answer with the whole file may have none.
@@ -35,9 +35,9 @@ struct DownloadItem {
 
 /// How far the downloads are.
 struct DownloadProgress {
-  std::string file;  ///< of the last bytes
+  std::string file;  ///< the file that the last bytes belong to
   std::uint64_t file_bytes = 0, file_done = 0;
-  std::uint64_t bytes = 0, done = 0;  ///< of all files together, with what was there before
+  std::uint64_t bytes = 0, done = 0;  ///< size of all files together, and their bytes that are here
 };
 
 struct DownloadOptions {

@@ -32,8 +32,8 @@ class RangeSet {
 
 /// What is known of a download that is not complete: the file next to it.
 struct DownloadRecord {
-  std::uint64_t bytes = 0;  ///< of the whole
-  std::string etag;         ///< of the content that the bytes are of; may be empty
+  std::uint64_t bytes = 0;  ///< size of the whole file
+  std::string etag;         ///< ETag of the content that the bytes belong to; may be empty
   RangeSet ranges;
 };
 

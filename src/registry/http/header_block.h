@@ -44,7 +44,7 @@ class HeaderBlock {
 /// "Content-Range: bytes 5-9/20".
 struct ContentRange {
   std::uint64_t first = 0, last = 0;
-  std::optional<std::uint64_t> size;  ///< of the whole; empty: "*"
+  std::optional<std::uint64_t> size;  ///< size of the whole file; empty: "*"
 };
 
 /// Empty where it is malformed.

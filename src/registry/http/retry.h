@@ -19,7 +19,7 @@ struct RetryPolicy {
 /// How an attempt ended.
 struct Attempt {
   unsigned number = 1;                                   ///< from 1
-  int status = 0;                                        ///< of the answer; 0: none came
+  int status = 0;                                        ///< HTTP status of the answer; 0: no answer
   bool is_transient = false;                             ///< no answer came, and the next attempt may get one
   std::optional<std::chrono::seconds> retry_after = {};  ///< what the server wants
 };

@@ -27,9 +27,9 @@ struct FileRequest {
 
 struct FileChoice {
   std::string model_file;          ///< the ONNX file that runs; empty: safetensors or GGUF, which are converted
-  std::string gguf_file;           ///< of several parts the first; empty: another kind of weights
+  std::string gguf_file;           ///< the GGUF file, or the first of its parts; empty: another kind of weights
   std::vector<std::string> files;  ///< all that are to be downloaded, sorted
-  /// Those of the files that have weights: the ONNX file with its external data, and safetensors. Sorted.
+  /// The files that have weights: the ONNX file with its external data, and safetensors. Sorted.
   std::vector<std::string> weights;
   /// Files of heads that the model has and gpux does not read, since they are pickled: it is stored without them.
   std::vector<std::string> left_out;

@@ -11,7 +11,7 @@ namespace gpux::registry {
 struct HubFile {
   std::string name;  ///< relative, with '/'; stays inside a folder
   std::uint64_t bytes = 0;
-  std::string sha256;       ///< of its content, 64 hexadecimal digits, where it is stored as a large file; else empty
+  std::string sha256;  ///< SHA-256 of its content, 64 hexadecimal digits, if it is stored as a large file; else empty
   std::string git_blob_id;  ///< git's id of its content, 40 hexadecimal digits, where it is not; else empty
 
   /// What identifies its content: the one of both that it has.

@@ -19,7 +19,7 @@ struct PushOptions {
 };
 
 struct PushedPackage {
-  std::string digest;                                ///< of the manifest, 64 hexadecimal digits
+  std::string digest;                                ///< digest of the manifest, 64 hexadecimal digits
   std::uint64_t existed = 0, mounted = 0, sent = 0;  ///< contents
   std::uint64_t sent_bytes = 0;
   std::string signature_tag;  ///< empty: not signed

@@ -14,7 +14,7 @@ struct RemoteReference {
   std::string tag;         ///< empty only with a digest
   std::string digest;      ///< 64 hexadecimal digits; empty: the tag decides
 
-  /// As a user writes it.
+  /// The reference as a user writes it.
   [[nodiscard]] std::string text() const;
 
   /// What a request names: the tag, or "sha256:DIGEST".

@@ -17,7 +17,7 @@ namespace gpux::oci {
 /// A manifest or an index as the registry serves it.
 struct FetchedDocument {
   std::string text;
-  std::string digest;  ///< of the text
+  std::string digest;  ///< digest of the text
 };
 
 /// A blob of a file, to be uploaded.
@@ -87,7 +87,7 @@ class Repository {
   void wait_before(unsigned attempt, const Error& failure) const;
   void receive_once(const Blob& blob, IncomingBlob& incoming, const TransferObserver& observer);
   bool begin_upload(const UploadSource& source, Upload& upload);
-  /// As begin_upload(), without the mount where it is refused.
+  /// begin_upload(), again without the mount if that is refused.
   bool mount_or_begin(UploadSource& source, Upload& upload);
   void send_rest(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);
   void find_offset(const UploadSource& source, Upload& upload, const std::function<void(std::int64_t)>& observer);

@@ -13,7 +13,7 @@ namespace gpux::oci {
 /// A regular file in a tar archive.
 struct TarEntry {
   std::string name;          ///< without a leading "./"
-  std::uint64_t offset = 0;  ///< of its content in the archive
+  std::uint64_t offset = 0;  ///< offset of its content in the archive
   std::uint64_t bytes = 0;
 };
 

@@ -22,7 +22,7 @@ class ErrorStream {
   /// For the worker, which is given it when it is started.
   [[nodiscard]] int writing_end() const noexcept { return writing_.get(); }
 
-  /// Of this process, which then has the reading end alone.
+  /// Closes this process's writing end: only the reading end is left.
   void close_writing_end() noexcept { writing_.reset(); }
 
  private:

@@ -30,12 +30,12 @@ struct LoadReport {
   std::vector<std::string> output_names;
   std::vector<Runtime::PlacedNode> placement;
   bool uses_pinned_memory = false;  ///< Runtime::uses_pinned_memory()
-  LoadedIdentity identity;          ///< of Loaded
+  LoadedIdentity identity;          ///< the identity of the loaded model
 };
 
 WorkerLoad worker_load_of(const std::filesystem::path& model, const LoadOptions& options);
 
-/// As JSON. Error usage if a path is not UTF-8.
+/// The request as JSON, and back. Error usage if a path is not UTF-8.
 std::string to_json(const WorkerLoad& request);
 WorkerLoad worker_load_from(const std::string& json);
 

@@ -22,7 +22,7 @@ namespace gpux::runtime::isolation {
 
 inline constexpr std::size_t max_descriptors = 2;
 inline constexpr std::size_t max_message_bytes = 4096;
-inline constexpr std::size_t max_output_blocks = 4;  ///< of one channel
+inline constexpr std::size_t max_output_blocks = 4;  ///< maximum number of output blocks of one channel
 
 /// Two ends that are connected. Error resource_exhausted.
 std::pair<UniqueFd, UniqueFd> make_socket_pair();
@@ -81,7 +81,7 @@ inline constexpr std::uint64_t no_run = 0;
 struct RunRequest {
   std::uint64_t run = 0;  ///< the number of the run
   ValuesPlace values;
-  std::uint32_t slot = 0;                              ///< of the output block
+  std::uint32_t slot = 0;                              ///< index of the output block
   std::uint8_t has_new_input = 0, has_new_output = 0;  ///< descriptors that come with it, in this order
 };
 
@@ -107,7 +107,7 @@ struct WorkerCommand {
     load,
     open_channel,  ///< with a socket for runs, one at a time
     stop_run,
-    limit_computing,  ///< of the channels' runs, so many compute at the same time, and the others copy their values
+    limit_computing,  ///< how many runs of the channels compute at the same time; the others copy their values
   };
   Kind kind = Kind::load;
   std::int32_t parent = 0;    ///< the process id of the sender, with `load`
@@ -120,13 +120,13 @@ struct WorkerCommand {
 struct LoadReply {
   enum class Kind : std::uint32_t {
     sandbox,  ///< with a sandbox, before any code of others has run: its line for the verdict follows
-    report,   ///< of `bytes`, which comes in messages of its own: receive_text()
+    report,   ///< a report of `bytes`, which arrives in messages of its own: receive_text()
     failure,  ///< an error, whose message follows
   };
   Kind kind = Kind::failure;
   std::int32_t error = 0;
-  std::uint64_t bytes = 0;         ///< of the report
-  std::uint64_t memory_bytes = 0;  ///< of the sandbox: the limit of memory; 0: none
+  std::uint64_t bytes = 0;         ///< bytes of the report
+  std::uint64_t memory_bytes = 0;  ///< memory limit of the sandbox; 0: none
 };
 
 /// A message that is an error's number and text, cut to what fits behind `Head`. Error resource_exhausted.

@@ -18,7 +18,7 @@ struct OutputForm {
   std::size_t bytes = 0;
 };
 
-/// Of each output of a run; empty for values that are no tensors of numbers.
+/// The form of each output of a run; empty for values that are no tensors of numbers.
 using RunForms = std::vector<std::optional<OutputForm>>;
 
 /// The outputs of earlier runs, by the types and shapes of their inputs: memory for the outputs of the next run with

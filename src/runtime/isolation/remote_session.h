@@ -44,7 +44,7 @@ class RemoteSession {
   RemoteSession(const RemoteSession&) = delete;
   RemoteSession& operator=(const RemoteSession&) = delete;
 
-  /// Of the first worker. Each later one has to have loaded the same: difference().
+  /// What the first worker loaded. Each later worker must have loaded the same: difference().
   [[nodiscard]] const LoadReport& report() const noexcept;
 
   /// Runs the model. `outputs`: indices into report().output_names. Runs of several threads are independent.

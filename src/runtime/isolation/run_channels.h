@@ -15,7 +15,7 @@ namespace gpux::runtime::isolation {
 /// The channels of one worker, one for each run in progress. Members from any thread.
 class RunChannels {
  public:
-  /// Of a worker that is started before the first is taken. Both outlive this.
+  /// The channels of a worker, which is started before the first channel is taken. Both arguments outlive this.
   RunChannels(const WorkerProcess& worker, SharedMemoryBudget& results) : worker_(worker), results_(results) {}
 
   /// The one that was used last, so that few of them take memory. Null if the worker has ended, or was retired. Error

@@ -12,7 +12,7 @@ namespace gpux::runtime::isolation {
 /// Before the values, which are aligned to it.
 inline constexpr std::size_t run_mark_bytes = 64;
 
-/// Of the worker, before anything else that the run does.
+/// Called by the worker when it takes the run, before anything else.
 inline void mark_taken(std::span<std::byte> memory, std::uint64_t run) noexcept {
   static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
   std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data())).store(run, std::memory_order_release);

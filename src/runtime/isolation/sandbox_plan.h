@@ -13,10 +13,11 @@ namespace gpux::runtime::isolation {
 /// What decides what a worker needs.
 struct SandboxFacts {
   std::vector<std::filesystem::path> model_files;
-  std::vector<std::filesystem::path> library_files;    ///< of custom operators
-  std::vector<std::filesystem::path> library_folders;  ///< of ONNX Runtime, of providers, and of what they depend on
-  std::filesystem::path cache_directory;               ///< for compiled engines; empty: none
-  bool uses_accelerators = true;                       ///< false: the CPU is all that is requested
+  std::vector<std::filesystem::path> library_files;  ///< libraries of custom operators
+  std::vector<std::filesystem::path>
+      library_folders;  ///< folders of ONNX Runtime, of providers, and of the libraries that they depend on
+  std::filesystem::path cache_directory;  ///< for compiled engines; empty: none
+  bool uses_accelerators = true;          ///< false: the CPU is all that is requested
   std::uint64_t model_bytes = 0;
   unsigned processors = 0;                    ///< that this process may use: about as many threads
   std::uint64_t machine_bytes = 0;            ///< memory that this process may use

@@ -27,7 +27,7 @@ struct FastestCandidate {
 
 /// What `any` may choose from beside the provider itself.
 struct PrecisionChoice {
-  std::vector<std::string> precisions;  ///< of the provider's own, as ResolvedOptions::precisions
+  std::vector<std::string> precisions;  ///< the provider's own precisions, as in ResolvedOptions::precisions
   bool is_float32 = false;              ///< the model
   bool can_compare = true;              ///< there is a program that does
 };
@@ -42,8 +42,9 @@ std::vector<FastestCandidate> candidates_on(const ProviderReport& provider, cons
 struct Timing {
   std::string candidate;
   std::optional<double> milliseconds;
-  std::string failure;                     ///< one sentence; empty where measured
-  std::optional<double> mean_cosine = {};  ///< of its answers to the model's on the CPU, where they were compared
+  std::string failure;  ///< one sentence; empty where measured
+  std::optional<double> mean_cosine =
+      {};  ///< mean cosine of its answers and the model's on the CPU, if they were compared
 };
 
 /// The timing, without its time if its outputs are not within the tolerance. Pure.

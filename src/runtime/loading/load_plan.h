@@ -31,9 +31,10 @@ struct Plan {
   provider::Request request;
   std::vector<Candidate> candidates;  ///< without the CPU, which every session has
   Verdict verdict;
-  std::string precision;                                     ///< that is asked for; empty: the model's own
-  std::map<std::string, provider::ResolvedOptions> options;  ///< of each provider that goes into the session, by id
-  std::vector<std::string> with_derived_shapes;              ///< ids of providers that get shapes nobody named
+  std::string precision;  ///< that is asked for; empty: the model's own
+  std::map<std::string, provider::ResolvedOptions>
+      options;                                   ///< options of each provider that goes into the session, by id
+  std::vector<std::string> with_derived_shapes;  ///< ids of providers that get shapes nobody named
 };
 
 /// Takes from the plan the shapes that nobody named, after a session with them failed for the reason. False: there are
@@ -53,7 +54,8 @@ struct ProviderFile {
   std::string version;  ///< the library with its size and time, ONNX Runtime, and the driver
 };
 
-/// Those of a load with these options, before any is opened; without gpux's own. Empty for "fastest". Error usage.
+/// The provider libraries of a load with these options, before any is opened; without gpux's own. Empty for "fastest".
+/// Error usage.
 std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machine& machine);
 
 /// The candidate that the error of a failed session names. Empty where it names none, or several. `model`: the file
@@ -61,7 +63,7 @@ std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machi
 std::optional<std::size_t> named_in(const Error& error, std::span<const Candidate> candidates,
                                     const std::filesystem::path& model);
 
-/// Of `count` candidates, 1 or more, the one without which a session can be made; the first where leaving out one does
+/// The candidate, of `count` (1 or more), without which a session can be made; the first where leaving out one does
 /// not help. The last is tried first, as those before it are preferred.
 std::size_t culprit_by_trial(std::size_t count, const std::function<bool(std::size_t left_out)>& loads_without);
 

@@ -26,8 +26,8 @@ class FileContents {
  public:
   explicit FileContents(std::vector<std::filesystem::path> files);
 
-  /// Of each file its SHA-256, which is computed again only where its stamp has changed: the same bytes with a new time
-  /// are no change.
+  /// The SHA-256 of each file. It is computed again only if the file's stamp has changed: the same bytes with a new
+  /// time are no change.
   [[nodiscard]] LoadedIdentity identity();
 
   /// Error FileChanged where a file is not what it was when this was made, by its stamp.

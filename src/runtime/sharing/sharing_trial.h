@@ -26,15 +26,15 @@ struct SharingTrial {
   Outcome outcome = Outcome::failed;
   std::string detail = {};  ///< what differed or failed; empty where equal
   int shared_runs = 0;
-  std::int64_t max_rows = 0;  ///< of a shared run
+  std::int64_t max_rows = 0;  ///< maximum rows of a shared run
 
   bool operator==(const SharingTrial&) const = default;
 };
 
 struct TrialLimits {
   std::chrono::nanoseconds time = std::chrono::seconds(5);
-  std::int64_t max_rows = 32;                         ///< of the longest shared run
-  std::int64_t max_elements = std::int64_t{1} << 20;  ///< of an input of the longest shared run
+  std::int64_t max_rows = 32;                         ///< maximum rows of a shared run
+  std::int64_t max_elements = std::int64_t{1} << 20;  ///< maximum elements of an input of a shared run
 };
 
 /// Runs the model; a run that takes longer than `limit` is to fail with deadline_exceeded.

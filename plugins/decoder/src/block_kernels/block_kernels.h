@@ -37,7 +37,7 @@ struct BlockProduct {
   const float* weight_scale;        ///< [panel][blocks][32]
   const std::uint8_t* zero_points;  ///< [panel][blocks][32]; null: all are 8 for 4 bits, and 128 for 8 bits
   const float* bias;                ///< [panels * 32], or null
-  float* out;                       ///< of whole panels; column 0 is that of first_panel
+  float* out;                       ///< output, in whole panels; column 0 is that of first_panel
   std::size_t out_stride;
   std::size_t first_panel, last_panel;  ///< the last one is left out
 };
@@ -61,7 +61,7 @@ struct FloatProduct {
 struct ScoreBlock {
   float* scores;
   std::size_t first, last, count;  ///< count: a multiple of 16
-  float scale;                     ///< of the scores
+  float scale;                     ///< factor of the scores
   float soft_cap;                  ///< a scaled score becomes soft_cap * tanh(score / soft_cap); 0: stays
 };
 

@@ -61,7 +61,7 @@ class BlockLinear {
 
   [[nodiscard]] std::size_t panels() const noexcept { return panels_of(columns_); }
 
-  /// Of weights, scales and zero points: what a product reads.
+  /// Bytes of weights, scales and zero points that a product reads.
   [[nodiscard]] std::size_t bytes() const noexcept;
 
   /// out[row][0…] = the columns of these panels.

@@ -15,7 +15,7 @@ struct HeadCache {
 };
 
 struct AttentionRules {
-  float scale = 1;         ///< of query * key
+  float scale = 1;         ///< factor of query * key
   float soft_cap = 0;      ///< a score becomes soft_cap * tanh(score / soft_cap); 0: stays
   std::size_t window = 0;  ///< keys that a query attends, its own among them; 0: all up to its own
 };
@@ -41,8 +41,8 @@ SpanRange spans_of(const CachedQueries& queries, const AttentionRules& rules) no
 /// What queries have attended so far, for each of their rows. Memory of someone else.
 struct AttentionSums {
   float* values = nullptr;   ///< [rows, padded_head_size]: of exp(score - largest) * value
-  float* largest = nullptr;  ///< of the scores; -infinity: none
-  float* total = nullptr;    ///< of exp(score - largest)
+  float* largest = nullptr;  ///< largest score so far; -infinity: none
+  float* total = nullptr;    ///< sum of exp(score - largest)
 
   /// Floats of memory for so many rows.
   static std::size_t size(std::size_t rows, std::size_t head_size) noexcept;

@@ -26,7 +26,7 @@ struct DecoderBatch {
   std::size_t total = 0;                         ///< columns of the mask
   const std::int64_t* input_ids = nullptr;       ///< [batch, sequence]
   const std::int64_t* attention_mask = nullptr;  ///< [batch, total]: their sums are the tokens of a row, these included
-  std::size_t past_length = 0, present_length = 0;  ///< of the caches
+  std::size_t past_length = 0, present_length = 0;  ///< positions of the caches before and after the run
   std::vector<LayerCache> layers;
   float* logits = nullptr;  ///< [batch, 1, vocabulary], of the last token of each row
 };

@@ -17,7 +17,7 @@ namespace gpux_cpu::decoder {
 
 /// A token that goes through the layers.
 struct TokenRow {
-  std::size_t row = 0;  ///< of the batch
+  std::size_t row = 0;  ///< row in the batch
   std::size_t position = 0;
   std::int64_t id = 0;
 };

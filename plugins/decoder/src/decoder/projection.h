@@ -18,13 +18,14 @@ struct KernelTables {
   const Kernels& plain;
 };
 
-/// As what a product reads its rows.
+/// How a product reads its rows.
 struct RowFormat {
   enum class Kind : std::uint8_t { fp32, bf16, blocks };
 
   Kind kind = Kind::fp32;
   std::size_t inner = 0;
-  std::size_t block_size = 1;  ///< of Kind::blocks; otherwise the elements that are converted together
+  std::size_t block_size =
+      1;  ///< elements of a block for Kind::blocks; otherwise the elements that are converted together
 
   bool operator==(const RowFormat&) const = default;
 };

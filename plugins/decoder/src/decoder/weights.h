@@ -27,17 +27,18 @@ struct PlacedProjection {
 /// The branches of a layer: x = x + branch_factor * branch_norm(branch(input_norm(x))), each norm if it is there.
 struct DecoderLayer {
   std::optional<Norm> attention_input_norm = {}, attention_branch_norm = {};
-  std::vector<PlacedProjection> query_key_value;  ///< of one format
+  std::vector<PlacedProjection> query_key_value;  ///< query, key and value projections, all in one format
   /// Where queries (heads side by side), keys and values are in a row of `columns`.
   std::size_t query_column = 0, key_column = 0, value_column = 0, columns = 0;
-  std::optional<Norm> query_norm = {}, key_norm = {};  ///< of each head, or of all heads; before rotary positions
-  std::optional<std::size_t> rotary_table = {};        ///< index in DecoderWeights::rotary_tables
+  std::optional<Norm> query_norm = {},
+                      key_norm = {};  ///< norms of each head, or of all heads together, before rotary positions
+  std::optional<std::size_t> rotary_table = {};  ///< index in DecoderWeights::rotary_tables
   AttentionRules rules;
   Projection attention_output;
   float attention_branch_factor = 1, feed_forward_branch_factor = 1;
   std::optional<Norm> feed_forward_input_norm = {}, feed_forward_branch_norm = {};
   std::optional<Projection> gate = {};  ///< activation(gate(x)) * up(x); without: activation(up(x))
-  Projection up;                        ///< of the format of `gate`
+  Projection up;                        ///< up projection, in the format of `gate`
   Activation activation = Activation::silu;
   Projection down;
 };
@@ -46,7 +47,7 @@ struct DecoderLayer {
 struct DecoderWeights {
   std::size_t hidden_size = 0, heads = 0, kv_heads = 0, head_size = 0;
   std::size_t vocabulary = 0;
-  std::size_t max_positions = 0;  ///< of the tables of positions; 0: any number
+  std::size_t max_positions = 0;  ///< rows of the tables of positions; 0: any number of positions
   bool has_half_cache = false;    ///< keys and values in float16
   TokenTable tokens;
   float token_scale = 1;

@@ -33,7 +33,8 @@ class GraphIndex {
 
   /// Null for inputs and constants.
   [[nodiscard]] const Node* producer(std::string_view value) const;
-  /// The same if it is of this type ("MatMul", "com.microsoft.MatMulNBits"), and the value its first output.
+  /// The node that makes the value, if it is of this type ("MatMul", "com.microsoft.MatMulNBits"), and the value its
+  /// first output.
   [[nodiscard]] const Node* producer(std::string_view value, std::string_view type) const;
 
   [[nodiscard]] const Constant* constant(const std::string& value);

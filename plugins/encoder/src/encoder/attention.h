@@ -40,10 +40,10 @@ struct KeyRange {
 template <typename Element>
 struct AttentionKeys {
   const Element *keys = nullptr, *values = nullptr;  ///< rows of `head_size`
-  std::size_t stride = 0;                            ///< of both, in elements
+  std::size_t stride = 0;                            ///< elements from one token to the next, in keys and values
   std::size_t head_size = 0;                         ///< even for bfloat16
   std::size_t count = 0;                             ///< 1 or more
-  const std::size_t* positions = nullptr;            ///< of each key, ascending
+  const std::size_t* positions = nullptr;            ///< position of each key, ascending
 };
 
 /// Relative embeddings of one head for disentangled attention; the elements as those of the queries and keys.
@@ -58,7 +58,7 @@ struct RelativeEmbeddings {
 template <typename Element>
 struct ScoreTerms {
   const float* relative_bias = nullptr;  ///< [2 * max_positions - 1] of this head; null: none
-  std::size_t max_positions = 0;         ///< of relative_bias and of the buckets
+  std::size_t max_positions = 0;         ///< positions that relative_bias and the buckets have
   float alibi_slope = 0;                 ///< -slope * |key - query| is added
   RelativeEmbeddings<Element> relative{};
 
@@ -73,11 +73,11 @@ struct AttentionQueries {
   const Element* queries = nullptr;        ///< rows of head_size
   std::size_t stride = 0;                  ///< in elements
   std::size_t count = 0;                   ///< 1 or more
-  const std::size_t* positions = nullptr;  ///< of each query
-  /// Of each query, not empty; null: all keys. Counted from the first of the packed keys.
+  const std::size_t* positions = nullptr;  ///< position of each query
+  /// The keys of each query, not empty; null: all keys. Counted from the first of the packed keys.
   const KeyRange* ranges = nullptr;
   const MaskedKeys* masked_keys = nullptr;  ///< set if all keys are masked
-  float scale = 1;                          ///< of query * key
+  float scale = 1;                          ///< factor of query * key
   float* out = nullptr;                     ///< [count, head_size]
   std::size_t out_stride = 0;
 };

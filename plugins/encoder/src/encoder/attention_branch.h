@@ -18,8 +18,8 @@ class AttentionBranch {
   /// pass.context = the attention of all rows, of the layer of this index, whose input is pass.layer_input.
   void run(std::size_t index);
 
-  /// Of each row of the pass, whether it attended no key in a layer so far whose masked scores then make it NaN; empty:
-  /// none did.
+  /// For each row of the pass, whether it attended no key in a layer so far whose masked scores then make it NaN;
+  /// empty: none did.
   [[nodiscard]] std::vector<bool> nan_rows() const;
 
  private:

@@ -29,7 +29,8 @@ struct AttentionChunk {
 
 struct AttentionPlan {
   std::vector<AttentionChunk> chunks;
-  /// Of each row of the texts, the keys it attends, counted from the chunk's first_key; empty: all keys of the chunk.
+  /// For each row of the texts, the keys that it attends, counted from the chunk's first_key; empty: all keys of the
+  /// chunk.
   std::vector<KeyRange> ranges;
 };
 

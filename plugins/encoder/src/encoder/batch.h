@@ -14,7 +14,7 @@ struct Batch {
   const std::int64_t* input_ids = nullptr;
   const std::int64_t* attention_mask = nullptr;  ///< null: all tokens are unmasked
   const std::int64_t* token_type_ids = nullptr;  ///< null: 0
-  const std::int64_t* position_ids = nullptr;    ///< of PositionIds::input
+  const std::int64_t* position_ids = nullptr;    ///< position ids, for PositionIds::input
 };
 
 /// Throws InvalidInput for values that the model does not have, also of masked tokens: what is refused does not

@@ -15,7 +15,7 @@ namespace gpux_cpu::encoder {
 /// An encoder as it is kept in a file: weights in the order in which the kernels read them, so that they are used where
 /// they lie, and which inputs and outputs it has.
 struct PackedEncoder {
-  SharedEncoders::Digest digest{};  ///< of the graph that it was made of
+  SharedEncoders::Digest digest{};  ///< digest of the graph that it was made of
   Precision precision = Precision::fp32;
   bool has_attention_mask = false, has_token_type_ids = false, has_position_ids = false;
   bool has_vectors = false, has_hidden_states = false;

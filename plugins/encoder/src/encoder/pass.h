@@ -127,7 +127,7 @@ struct Pass {
   Workspace& workspace;
   const std::size_t projected_stride;
   float *x = nullptr, *projected = nullptr, *context = nullptr, *intermediate = nullptr;
-  Linear::Rows layer_input;  ///< of all rows, converted for the next layer
+  Linear::Rows layer_input;  ///< all rows, converted for the next layer
 };
 
 /// x = the embeddings of all rows.

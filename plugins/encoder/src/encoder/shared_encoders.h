@@ -14,7 +14,7 @@ namespace gpux_cpu::encoder {
 /// Encoders in use, so that sessions of one model have its weights in memory once. All calls from any thread.
 class SharedEncoders {
  public:
-  /// Of a graph and its precision: equal for encoders with the same answers.
+  /// Digest of a graph and its precision: equal for encoders with the same answers.
   using Digest = std::array<std::uint64_t, 2>;
   using Make = std::function<std::unique_ptr<Encoder>()>;
 

@@ -14,7 +14,7 @@
 
 namespace gpux_cpu::encoder {
 
-/// Of a layer's matrix products.
+/// Precision of a layer's matrix products.
 struct LayerPrecision {
   Precision query_key_value, others;
 };
@@ -35,7 +35,7 @@ struct Layer {
   /// [hidden_size, (num_heads + 2 * num_kv_heads) * head_size]: queries, keys and values, heads side by side.
   Linear query_key_value;
   Linear attention_output;  ///< [num_heads * head_size, hidden_size]
-  /// Of each head (gamma of head_size elements), or of all heads of a token together (as many as their columns).
+  /// Norms of each head (gamma of head_size elements), or of all heads of a token together (as many as their columns).
   /// Before rotary positions.
   std::optional<Norm> query_norm = {}, key_norm = {};
   std::optional<Norm> attention_input_norm = {}, attention_branch_norm = {}, attention_sum_norm = {};
@@ -49,7 +49,7 @@ struct Layer {
   std::optional<std::size_t> rotary_table = {};  ///< index in Weights::rotary_tables
   std::optional<Window> window = {};             ///< without: all keys
   bool causal = false;                           ///< a query attends no key after its position
-  float score_scale = 1;                         ///< of query * key, and of the disentangled products
+  float score_scale = 1;                         ///< factor of query * key, and of the disentangled products
   /// Disentangled attention (DeBERTa): the projected relative embeddings, [num_heads, buckets, head_size] each, either
   /// of which may be empty. For a query at position q and a key at position k, bucket = relative_buckets[k - q +
   /// max_relative_positions - 1]: score = (query * key + query * relative_keys[bucket] + key *
@@ -60,7 +60,7 @@ struct Layer {
 enum class Pooling : std::uint8_t {
   none,
   cls,    ///< the row of the first token, masked or not
-  mean,   ///< of the unmasked tokens
+  mean,   ///< mean of the unmasked tokens
   last,   ///< the row of the last unmasked token; 0 without one
   splade  ///< the maximum over the unmasked tokens of log(1 + relu(logits of masked_lm)); 0 without one
 };
@@ -90,14 +90,14 @@ struct Weights {
   std::size_t embedding_size = 0;  ///< without embedding_projection: hidden_size
   /// [rows, embedding_size]; the last two may be empty. Their sum is a token's row.
   SharedArray<float> word_embeddings = {}, position_embeddings = {}, token_type_embeddings = {};
-  float embedding_scale = 1;                ///< of word_embeddings (Gemma)
+  float embedding_scale = 1;                ///< factor of word_embeddings (Gemma)
   std::optional<Norm> embedding_norm = {};  ///< over embedding_size
   std::optional<Linear> embedding_projection = {};
   std::optional<Norm> projected_embedding_norm = {};  ///< over hidden_size, after embedding_projection
   bool zero_masked_embeddings = false;                ///< rows of masked tokens are set to 0 after all that (DeBERTa)
   PositionIds position_ids = PositionIds::index;
-  std::int64_t pad_token_id = 0;        ///< of PositionIds::from_pad_token
-  std::int64_t masked_position_id = 0;  ///< of PositionIds::from_mask
+  std::int64_t pad_token_id = 0;        ///< id of the padding token, for PositionIds::from_pad_token
+  std::int64_t masked_position_id = 0;  ///< position id of masked tokens, for PositionIds::from_mask
   std::vector<RotaryTable> rotary_tables = {};
   /// Added to the scores (MPNet, T5): [num_heads, 2 * max_relative_positions - 1], by key position - query position +
   /// max_relative_positions - 1; may be empty.

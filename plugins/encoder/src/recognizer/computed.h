@@ -76,7 +76,7 @@ struct NormalizedHeads {
 /// The mean along the last axis of an expression, whose other axes are the indices.
 struct Mean {
   ExpressionPointer of;
-  Shape shape;  ///< of the expression
+  Shape shape;  ///< shape of the expression
 };
 
 /// Columns of a projection as vectors of heads.

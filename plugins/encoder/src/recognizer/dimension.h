@@ -9,8 +9,9 @@ namespace gpux_cpu::encoder {
 /// A dimension of a shape: a fixed size, or one that is known only at run time. tokens: batch * sequence.
 struct Dimension {
   enum class Kind : std::uint8_t { fixed, batch, sequence, tokens } kind = Kind::fixed;
-  std::int64_t value = 0;   ///< of a fixed one
-  std::int64_t factor = 1;  ///< of one that is known at run time: its size is this many times batch, sequence or tokens
+  std::int64_t value = 0;  ///< size of a fixed dimension
+  std::int64_t factor =
+      1;  ///< a dimension that is known at run time has this many times the size of batch, sequence or tokens
 
   bool operator==(const Dimension&) const = default;
 };

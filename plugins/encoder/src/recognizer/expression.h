@@ -26,8 +26,8 @@ struct Expression {
     axis_index,      ///< the element's index along `axis`
     table,           ///< the element of `constant` whose indices are the arguments
     input,           ///< the element of the graph's input `name` whose indices are the arguments
-    cumulative_sum,  ///< of argument 0, a function of the axis indices 0 and 1, up to the text and token of arguments 1
-                     ///< and 2
+    cumulative_sum,  ///< cumulative sum of argument 0, a function of the axis indices 0 and 1, up to the text and token
+                     ///< of arguments 1 and 2
     token_index,     ///< argument 0 * `dimension` + argument 1, which is below `dimension`
     computed,        ///< the element of the computed value `computed` whose indices are the arguments
     apply,           ///< `operation` of the arguments
@@ -40,9 +40,9 @@ struct Expression {
   std::string name;
   std::size_t computed = 0;  ///< index of a computed value (recognizer/computed.h)
   Operation operation = Operation::add;
-  ElementType element_type = ElementType::float32;  ///< of the result
+  ElementType element_type = ElementType::float32;  ///< element type of the result
   std::vector<ExpressionPointer> arguments;
-  std::size_t node_count = 1;  ///< of the expression tree
+  std::size_t node_count = 1;  ///< nodes of the expression tree
 
   [[nodiscard]] bool is(Operation other) const noexcept { return kind == Kind::apply && operation == other; }
 };

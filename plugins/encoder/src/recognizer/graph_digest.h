@@ -6,7 +6,7 @@
 
 namespace gpux_cpu::encoder {
 
-/// Of the graph, weights and all, and the precision in which it is computed. Names of nodes do not count.
+/// Digest of the graph with its weights, and of the precision in which it is computed. Names of nodes do not count.
 SharedEncoders::Digest digest_of(const Graph& graph, Precision precision);
 
 }  // namespace gpux_cpu::encoder

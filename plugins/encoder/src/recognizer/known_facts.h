@@ -190,10 +190,10 @@ std::string replace_scores(AttentionScores& scores, const ExpressionPointer& con
 struct PooledVectors {
   std::size_t rows = 0;
   Pooling pooling = Pooling::none;
-  MaskSource mask;  ///< of means, last tokens and SPLADE
+  MaskSource mask;  ///< mask for mean, last-token and SPLADE pooling
   bool normalize = false;
-  bool has_second_log = false;           ///< of SPLADE
-  const Constant* logit_bias = nullptr;  ///< of SPLADE: added after the maximum, which changes nothing
+  bool has_second_log = false;           ///< SPLADE pooling with a second logarithm
+  const Constant* logit_bias = nullptr;  ///< bias of SPLADE's logits: added after the maximum, which changes nothing
 };
 
 std::optional<PooledVectors> pooled_vectors_of(const ExpressionPointer& expression, const KnownFacts& facts);

@@ -40,7 +40,7 @@ enum class Operation : std::uint8_t {
   cosine,
   sine,
   is_nan,
-  remainder,  ///< of non-negative integers
+  remainder,  ///< remainder of non-negative integers
 };
 
 [[nodiscard]] bool is_integer(ElementType element_type);

@@ -14,7 +14,7 @@
 
 namespace gpux_cpu::encoder {
 
-/// Of `size` elements. gamma: null for 1; beta: null for 0.
+/// A norm of `size` elements. gamma: null for 1; beta: null for 0.
 struct RecognizedNorm {
   NormKind kind = NormKind::layer_norm;
   const Constant *gamma = nullptr, *beta = nullptr;
@@ -68,7 +68,7 @@ struct RecognizedEmbeddings {
   std::size_t max_positions = 0;             ///< rows of position_embeddings that are used
   RecognizedTable token_type_embeddings;     ///< without token_type_ids: one row
   std::optional<std::int64_t> pad_token_id;  ///< as Weights::pad_token_id, of PositionIds::from_pad_token
-  float scale = 1;                           ///< of word_embeddings
+  float scale = 1;                           ///< factor of word_embeddings
 };
 
 /// Rotary positions. The angle of pair i at a position is position * inverse_frequencies[i]; without these, cosine and
@@ -97,7 +97,7 @@ struct RecognizedBias {
 struct RecognizedDisentangled {
   ExpressionPointer relative_keys, relative_queries;  ///< either may be null
   std::size_t buckets = 0;
-  ExpressionPointer bucket;  ///< of the indices [batch, head, query, key]
+  ExpressionPointer bucket;  ///< bucket as a function of the indices [batch, head, query, key]
 };
 
 struct RecognizedLayer {
@@ -126,7 +126,7 @@ struct RecognizedEncoder {
   RecognizedMask mask;
   bool zero_masked_embeddings = false;
   std::string vectors, hidden_states;  ///< outputs, one of which may be empty
-  std::optional<RecognizedBias> bias;  ///< of all layers
+  std::optional<RecognizedBias> bias;  ///< attention bias of all layers
   std::optional<RecognizedNorm> embedding_norm, projected_embedding_norm, final_norm;
   std::optional<RecognizedLinear> embedding_projection;
   std::size_t num_heads = 0, num_kv_heads = 0, head_size = 0;

@@ -39,7 +39,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 /// The expression of the tensor broadcast to `rank` axes.
 ExpressionPointer broadcast_to(const SymbolicTensor& tensor, std::size_t rank);
 
-/// The same elements in another shape; empty if it has another number of elements, or axes are divided in a way that is
+/// The tensor in another shape; empty if it has another number of elements, or axes are divided in a way that is
 /// not understood.
 std::optional<SymbolicTensor> reshaped(const SymbolicTensor& tensor, const Shape& shape);
 

@@ -1,0 +1,35 @@
+"""A tiny decoder with random weights for trials of servers: what it says means nothing, but it says it as any model does."""
+
+import json
+import pathlib
+import shutil
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEMPLATE = (
+    "{#- <tool_call> -#}{%- for message in messages -%}<{{ message.role }}>{{ message.content }}{%- endfor -%}"
+    "{%- if tools -%}{% for tool in tools %}<{{ tool.function.name }}>{% endfor %}{%- endif -%}"
+    "{%- if add_generation_prompt -%}<assistant>{%- endif -%}"
+)
+
+
+def write_chat_model(folder):
+    """Writes a folder that `gpux import` takes: a chat template, and tokens that are the characters of ASCII."""
+    folder = pathlib.Path(folder)
+    source = ROOT / "tests" / "generation" / "references" / "qwen3"
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(source / name, folder / name)
+    special = ["<unk>", "<s>", "</s>"]
+    words = special + ["\u2581", "\n"] + [chr(code) for code in range(ord("!"), ord("~") + 1)]
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never", "split": False}
+    flags = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    vocabulary = {word: i for i, word in enumerate(words)}
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [{"id": i, "content": token, **flags} for i, token in enumerate(special)],
+        "pre_tokenizer": space,
+        "decoder": space,
+        "model": {"type": "BPE", "unk_token": "<unk>", "vocab": vocabulary, "merges": []},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "generation_config.json").write_text('{"eos_token_id": 2, "do_sample": true}')
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
