@@ -132,7 +132,7 @@ struct Embedding {
 
 }  // namespace
 
-std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<TextInput> texts,
+std::shared_ptr<RunJob> make_embed_job(const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts,
                                        EmbedJobOptions options,
                                        std::function<void(const std::optional<Error>&, EmbedJobResult&)> done) {
   const auto state = std::make_shared<Embedding>();
@@ -157,18 +157,19 @@ std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::
       state->result.json.resize(state->texts.size());
       break;
   }
-  RunJob::Work work{.count = state->texts.size(),
-                    .item = "text",
-                    .outputs = {state->uses_token_output() ? state->encoder->token_output()
-                                                           : state->encoder->output(state->options.embed)},
-                    .prepare = [state](std::size_t index) { return state->prepare(index); },
-                    .cost = [state](std::size_t index) { return state->cost(index); },
-                    .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },
-                    .request = state->options.request,
-                    .priority = 0,
-                    .arrived = state->options.arrived};
+  const std::shared_ptr<ServedSession> session = session_of(model);
+  const std::string output =
+      state->uses_token_output() ? state->encoder->token_output() : state->encoder->output(state->options.embed);
+  RunJob::Work work{
+      .count = state->texts.size(),
+      .item = "text",
+      .prepare = [state](std::size_t index) { return state->prepare(index); },
+      .cost = [state](std::size_t index) { return state->cost(index); },
+      .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },
+      .request = state->options.request,
+      .run = {.outputs = output_indices({output}, session->signature()), .arrived = state->options.arrived}};
   return std::make_shared<RunJob>(
-      std::move(model), std::move(work),
+      session, std::move(work),
       [state, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
         state->result.figures.queue = times.queue;
         state->result.figures.inference = times.compute;

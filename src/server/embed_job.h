@@ -45,7 +45,7 @@ struct EmbedJobResult {
 
 /// The vectors of texts, each a request of its own to the queue; not started. `model` has an encoder that has accepted
 /// the options. `done` is called as RunJob::Done is. Errors of RequestWork::hold(), where the answer would be too long.
-std::shared_ptr<RunJob> make_embed_job(std::shared_ptr<ServedModel> model, std::vector<TextInput> texts,
+std::shared_ptr<RunJob> make_embed_job(const std::shared_ptr<ServedModel>& model, std::vector<TextInput> texts,
                                        EmbedJobOptions options,
                                        std::function<void(const std::optional<Error>&, EmbedJobResult&)> done);
 

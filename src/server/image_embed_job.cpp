@@ -58,17 +58,16 @@ std::shared_ptr<RunJob> make_image_embed_job(
   state->options = options.embed;
   state->encoder = model->image_encoder();
   state->result.vectors.resize(state->images.size());
-  const std::shared_ptr<ServedModel> session = image_session_of(model);
+  const std::shared_ptr<ServedSession> session = image_session_of(model);
   state->result.memory = options.request.hold(state->memory(session->workers()), "the vectors of the images");
-  RunJob::Work work{.count = state->images.size(),
-                    .item = "image",
-                    .outputs = {state->encoder->output()},
-                    .prepare = [state](std::size_t index) { return state->prepare(index); },
-                    .cost = [state](std::size_t index) { return state->cost(index); },
-                    .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },
-                    .request = options.request,
-                    .priority = 0,
-                    .arrived = options.arrived};
+  RunJob::Work work{
+      .count = state->images.size(),
+      .item = "image",
+      .prepare = [state](std::size_t index) { return state->prepare(index); },
+      .cost = [state](std::size_t index) { return state->cost(index); },
+      .take = [state](std::size_t index, NamedValues&& outputs) { return state->take(index, outputs); },
+      .request = options.request,
+      .run = {.outputs = output_indices({state->encoder->output()}, session->signature()), .arrived = options.arrived}};
   return std::make_shared<RunJob>(
       session, std::move(work),
       [state, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {

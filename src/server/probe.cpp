@@ -63,7 +63,7 @@ void probe(const std::shared_ptr<ServedModel>& model, const ProbeLimits& limits,
     runtime::InferRequest request{
         .inputs = std::move(inputs), .outputs = {}, .priority = 0, .deadline = now + limits.timeout};
     for (std::size_t i = 0; i < model->runtime().info().signature.outputs.size(); ++i) request.outputs.push_back(i);
-    model->scheduler().submit_first(std::move(request), [model, done](runtime::InferAnswer&& answer) {
+    model->session().scheduler().submit_first(std::move(request), [model, done](runtime::InferAnswer&& answer) {
       // Made-up values may be refused by the model; the device has answered all the same.
       const bool answered = !answer.error || answer.error->code() == ErrorCode::invalid_input;
       if (answered) model->statistics().last_answer = Clock::now().time_since_epoch().count();

@@ -17,13 +17,13 @@ std::size_t two_for_each_worker(const Workers& workers) {
 
 }  // namespace
 
-RunJob::RunJob(std::shared_ptr<ServedModel> model, Work work, Done done)
-    : model_(std::move(model)),
+RunJob::RunJob(std::shared_ptr<ServedSession> session, Work work, Done done)
+    : session_(std::move(session)),
       work_(std::move(work)),
-      max_in_flight_(work_.max_in_flight != 0 ? work_.max_in_flight : two_for_each_worker(model_->workers())),
+      max_in_flight_(work_.max_in_flight != 0 ? work_.max_in_flight : two_for_each_worker(session_->workers())),
       done_(std::move(done)),
       missing_(work_.count),
-      is_admitted_(work_.is_admitted),
+      is_admitted_(work_.run.is_admitted),
       tickets_(work_.count, 0),
       kept_(work_.request.memory) {}
 
@@ -94,7 +94,7 @@ bool RunJob::prepare_unit(std::size_t index) {
       inputs = work_.prepare(index);
     } catch (...) {
       const Error error = current_error();
-      model_->statistics().count(error, work_.arrived);
+      session_->statistics()->count(error, work_.run.arrived);
       throw Error(error);
     }
     if (!inputs) return true;
@@ -117,22 +117,20 @@ void RunJob::queue(std::size_t index, NamedValues&& inputs) {
   if (work_.queue) {
     work_.queue(index, std::move(inputs), is_admitted, std::move(done));
   } else {
-    const auto ticket = model_->submit({.inputs = std::move(inputs),
-                                        .outputs = work_.outputs,
-                                        .priority = work_.priority,
-                                        .deadline = work_.request.deadline.time(),
-                                        .arrived = work_.arrived,
-                                        .is_admitted = is_admitted},
-                                       std::move(done),
-                                       // Runs of a list go side by side.
-                                       work_.count == 1 ? runtime::Here::allowed : runtime::Here::no);
+    runtime::InferRequest run = work_.run;
+    run.inputs = std::move(inputs);
+    run.deadline = work_.request.deadline.time();
+    run.is_admitted = is_admitted;
+    const auto ticket = session_->submit(std::move(run), std::move(done),
+                                         // Runs of a list go side by side.
+                                         work_.count == 1 ? runtime::Here::allowed : runtime::Here::no);
     bool is_late = false;
     {
       const std::lock_guard lock(mutex_);
       tickets_[index] = ticket;
       is_late = !done_;
     }
-    if (is_late && ticket != 0) model_->scheduler().cancel(ticket);
+    if (is_late && ticket != 0) session_->scheduler().cancel(ticket);
   }
   bool is_first = false;
   {
@@ -181,7 +179,7 @@ void RunJob::end(const std::optional<Error>& error) {
   if (!done) return;
   if (error) {
     for (const auto ticket : tickets) {
-      if (ticket != 0) model_->scheduler().cancel(ticket);
+      if (ticket != 0) session_->scheduler().cancel(ticket);
     }
     if (work_.stop_others) work_.stop_others();
   }

@@ -19,7 +19,7 @@ struct Texts {
   pipeline::TextRows rows;
   std::vector<std::vector<pipeline::Part>> parts;  // of each row
   std::vector<std::vector<NamedValues>> results;   // of each part
-  std::vector<std::string> outputs, model_outputs;
+  std::vector<std::string> outputs;
   PendingParts pending;
   std::shared_ptr<TextFigures> figures;  // null: nobody asks
   std::mutex figures_mutex;
@@ -71,8 +71,14 @@ struct Texts {
   }
 };
 
+std::vector<std::string> output_names(std::span<const std::size_t> indices, const Signature& signature) {
+  std::vector<std::string> names;
+  for (const std::size_t index : indices) names.push_back(signature.outputs.at(index).name);
+  return names;
+}
+
 // The windows of a row's long text, each a run.
-void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_ptr<Texts>& texts, std::size_t row,
+void queue_windows(const std::shared_ptr<ServedSession>& session, const std::shared_ptr<Texts>& texts, std::size_t row,
                    RunJob::Work work, NamedValues&& first, runtime::Completion done) {
   texts->parts[row].front().inputs = std::move(first);
   work.count = texts->parts[row].size();
@@ -86,7 +92,7 @@ void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_
     return bytes_of(texts->results[row][index]);
   };
   auto job = std::make_shared<RunJob>(
-      model, std::move(work),
+      session, std::move(work),
       [texts, row, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
         texts->pending.end(row);
         done({.error = error, .outputs = {}, .times = times.slowest});
@@ -96,28 +102,28 @@ void queue_windows(const std::shared_ptr<ServedModel>& model, const std::shared_
   job->start();
 }
 
-Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
-                     runtime::Completion done, SubmitOptions asked) {
-  pipeline::PrepareOptions& options = asked.prepare;
+Pending submit_texts(const std::shared_ptr<ServedModel>& model, runtime::InferRequest asked, const RequestWork& request,
+                     runtime::Completion done, SubmitOptions submit_options) {
+  pipeline::PrepareOptions& options = submit_options.prepare;
   const auto texts = std::make_shared<Texts>();
-  texts->figures = std::move(asked.figures);
+  texts->figures = std::move(submit_options.figures);
   texts->pipeline = model->pipeline();
-  texts->outputs = std::move(call.outputs);
+  texts->outputs = output_names(asked.outputs, model->signature());
+  const std::shared_ptr<ServedSession> session = session_of(model);
   try {
-    texts->model_outputs = texts->pipeline->model_outputs(texts->outputs);
+    asked.outputs = output_indices(texts->pipeline->model_outputs(texts->outputs), session->signature());
     options.max_text_bytes = max_text_bytes;
     const auto begun = Clock::now();
-    texts->rows = texts->pipeline->rows(call.inputs, options);
+    texts->rows = texts->pipeline->rows(std::exchange(asked.inputs, {}), options);
     if (texts->figures && texts->rows.first) texts->figures->tokenization += Clock::now() - begun;
   } catch (const Error& error) {
-    model->statistics().count(error, call.arrived);
+    model->statistics().count(error, asked.arrived);
     throw;
   }
   texts->parts.resize(texts->rows.count);
   texts->results.resize(texts->rows.count);
   RunJob::Work work{.count = texts->rows.count,
                     .item = "text",
-                    .outputs = texts->model_outputs,
                     .prepare = [texts](std::size_t row) { return texts->prepare(row); },
                     .cost = [texts](std::size_t row) { return texts->cost(row); },
                     .take =
@@ -127,21 +133,19 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, ServedModel::Cal
                           return bytes_of(texts->results[row].front());
                         },
                     .request = request,
-                    .priority = call.priority,
-                    .is_admitted = call.is_admitted,
-                    .arrived = call.arrived};
+                    .run = std::move(asked)};
   if (texts->has_windows()) {
     const RunJob::Work common = work;
-    work.queue = [model, texts, common](std::size_t row, NamedValues&& inputs, bool is_admitted,
-                                        runtime::Completion row_done) {
+    work.queue = [session, texts, common](std::size_t row, NamedValues&& inputs, bool is_admitted,
+                                          runtime::Completion row_done) {
       RunJob::Work windows = common;
-      windows.is_admitted = is_admitted;
-      queue_windows(model, texts, row, std::move(windows), std::move(inputs), std::move(row_done));
+      windows.run.is_admitted = is_admitted;
+      queue_windows(session, texts, row, std::move(windows), std::move(inputs), std::move(row_done));
     };
     work.stop_others = [texts] { texts->pending.cancel(); };
   }
   auto job =
-      std::make_shared<RunJob>(model, std::move(work),
+      std::make_shared<RunJob>(session, std::move(work),
                                [texts, cancellation = request.cancellation(), done = std::move(done)](
                                    const std::optional<Error>& error, const RunJob::Times& times) {
                                  runtime::InferAnswer answer{.error = error, .outputs = {}, .times = times.slowest};
@@ -178,13 +182,13 @@ struct ImageValues {
   }
 };
 
-Pending submit_images(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& request,
-                      runtime::Completion done, ImageValues&& given) {
+Pending submit_images(const std::shared_ptr<ServedSession>& session, runtime::InferRequest asked,
+                      const RequestWork& request, runtime::Completion done, ImageValues&& given) {
   const auto images = std::make_shared<ImageValues>(std::move(given));
   const std::uint64_t known_bytes = images->known_bytes();
   images->share = request.hold(known_bytes, "the images");
-  const auto prepare = [images, memory = request.memory, known_bytes,
-                        inputs = std::move(call.inputs)](std::size_t /*index*/) mutable -> std::optional<NamedValues> {
+  const auto prepare = [images, memory = request.memory, known_bytes, inputs = std::exchange(asked.inputs, {})](
+                           std::size_t /*index*/) mutable -> std::optional<NamedValues> {
     const auto values = images->values.strings();
     try {
       runtime::append_image(images->input, values[images->read.size()], images->read);
@@ -204,7 +208,6 @@ Pending submit_images(const std::shared_ptr<ServedModel>& model, ServedModel::Ca
   const auto outputs = std::make_shared<NamedValues>();
   RunJob::Work work{.count = 1,
                     .item = "request",
-                    .outputs = std::move(call.outputs),
                     .prepare = prepare,
                     .cost = [images](std::size_t /*index*/) { return images->cost(); },
                     .take =
@@ -213,11 +216,9 @@ Pending submit_images(const std::shared_ptr<ServedModel>& model, ServedModel::Ca
                           return std::uint64_t{0};
                         },
                     .request = request,
-                    .priority = call.priority,
-                    .is_admitted = call.is_admitted,
-                    .arrived = call.arrived};
+                    .run = std::move(asked)};
   auto job = std::make_shared<RunJob>(
-      model, std::move(work),
+      session, std::move(work),
       [outputs, images, done = std::move(done)](const std::optional<Error>& error, const RunJob::Times& times) {
         if (error) {
           // A unit or a run may go on beside it: what they use is let go with them.
@@ -243,7 +244,7 @@ const Tensor* image_values(const ServedModel& model, const NamedValues& inputs) 
 
 void Pending::cancel() const {
   if (job_) job_->cancel();
-  if (model_ && ticket_ != 0) model_->scheduler().cancel(ticket_);
+  if (session_ && ticket_ != 0) session_->scheduler().cancel(ticket_);
 }
 
 void PendingParts::begin(std::size_t index) {
@@ -308,25 +309,34 @@ std::uint64_t bytes_of(const NamedValues& values) noexcept {
   return bytes;
 }
 
-Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
-               runtime::Completion done, runtime::Here here, const SubmitOptions& options) {
-  if (const Tensor* values = image_values(*model, call.inputs)) {
+Pending submit_infer(const std::shared_ptr<ServedModel>& model, runtime::InferRequest request, const RequestWork& work,
+                     runtime::Completion done, runtime::Here here, const SubmitOptions& options) {
+  const auto& pipeline = model->pipeline();
+  const std::shared_ptr<ServedSession> session = session_of(model);
+  if (const Tensor* values = image_values(*model, request.inputs)) {
     try {
       ImageValues images{.input = *model->image_input(), .values = *values, .read = {}, .share = nullptr};
       if (options.sources) images.input.sources = *options.sources;
       if (values->strings().empty()) throw Error(ErrorCode::invalid_input, "there is no image");
-      return submit_images(model, std::move(call), work, std::move(done), std::move(images));
+      return submit_images(session, std::move(request), work, std::move(done), std::move(images));
     } catch (const Error& error) {
-      model->statistics().count(error, call.arrived);
+      model->statistics().count(error, request.arrived);
       throw;
     }
   }
-  const auto& pipeline = model->pipeline();
-  if (pipeline != nullptr && pipeline->takes_text(call.inputs)) {
-    return submit_texts(model, std::move(call), work, std::move(done), options);
+  if (pipeline != nullptr && pipeline->takes_text(request.inputs)) {
+    return submit_texts(model, std::move(request), work, std::move(done), options);
   }
-  call.deadline = work.deadline.time();
-  return {model, model->submit(std::move(call), std::move(done), here)};
+  if (pipeline != nullptr) {
+    try {
+      request.outputs = output_indices(output_names(request.outputs, pipeline->signature()), session->signature());
+    } catch (const Error& error) {
+      model->statistics().count(error, request.arrived);
+      throw;
+    }
+  }
+  request.deadline = work.deadline.time();
+  return {session, session->submit(std::move(request), std::move(done), here)};
 }
 
 }  // namespace gpux::server

@@ -22,8 +22,8 @@ class Pending {
  public:
   Pending() = default;
 
-  Pending(std::shared_ptr<ServedModel> model, runtime::Scheduler::Ticket ticket)
-      : model_(std::move(model)), ticket_(ticket) {}
+  Pending(std::shared_ptr<ServedSession> session, runtime::Scheduler::Ticket ticket)
+      : session_(std::move(session)), ticket_(ticket) {}
 
   explicit Pending(std::shared_ptr<RunJob> job) : job_(std::move(job)) {}
 
@@ -34,7 +34,7 @@ class Pending {
   void cancel() const;
 
  private:
-  std::shared_ptr<ServedModel> model_;
+  std::shared_ptr<ServedSession> session_;
   runtime::Scheduler::Ticket ticket_ = 0;
   std::shared_ptr<RunJob> job_;
 };
@@ -63,12 +63,12 @@ struct SubmitOptions {
   std::shared_ptr<TextFigures> figures = nullptr;
 };
 
-/// ServedModel::submit() for what callers give as of ServedModel::signature(): texts get a run each, and the answers
-/// that the model's pipeline makes of them; strings for the input that is given images are images. Texts and
-/// images are prepared a few at a time, by the readers where that takes long. `call.deadline` is that of `work`.
-/// Errors as there, of Pipeline::rows() and of RequestWork::hold(); what comes later goes to `done`.
-Pending submit(const std::shared_ptr<ServedModel>& model, ServedModel::Call call, const RequestWork& work,
-               runtime::Completion done, runtime::Here here, const SubmitOptions& options = {});
+/// ServedSession::submit() for what callers give as of ServedModel::signature(), and for outputs of that: texts get a
+/// run each, and the answers that the model's pipeline makes of them; strings for the input that is given images are
+/// images. Texts and images are prepared a few at a time, by the readers where that takes long. The request's deadline
+/// is that of `work`. Errors as there, of Pipeline::rows() and of RequestWork::hold(); what comes later goes to `done`.
+Pending submit_infer(const std::shared_ptr<ServedModel>& model, runtime::InferRequest request, const RequestWork& work,
+                     runtime::Completion done, runtime::Here here, const SubmitOptions& options = {});
 
 /// The memory of the values' elements.
 [[nodiscard]] std::uint64_t bytes_of(const NamedValues& values) noexcept;

@@ -61,17 +61,11 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWo
     throw;
   }
   // What was read is all that is kept.
-  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
+  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->run.inputs)));
   if (const auto timeout = asked->timeout) work.deadline.bring_forward(request.arrived + *timeout);
-  std::vector<std::string> outputs;
-  for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
-  const Pending pending = submit(
-      model,
-      {.inputs = std::move(asked->inputs),
-       .outputs = std::move(outputs),
-       .priority = asked->priority,
-       .arrived = request.arrived},
-      work,
+  asked->run.arrived = request.arrived;
+  const Pending pending = submit_infer(
+      model, std::move(asked->run), work,
       [exchange, model, asked, share, arrived = request.arrived](runtime::InferAnswer&& result) {
         try {
           if (result.error) throw Error(*result.error);
