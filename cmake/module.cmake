@@ -37,20 +37,23 @@ endfunction()
 
 # gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets … HEADERS … OPTIMIZATION …)
 # A folder of src/ as one static library, gpux_NAME. It can include its own headers and those of the modules below it, and no
-# others: its include root, modules/NAME in the build folder, holds nothing but a link to src/NAME. HEADERS are precompiled for it alone, instead of
+# others: its include root, modules/NAME in the build folder, holds nothing but a link to src/NAME. NAME may be a folder in
+# another: server/http is gpux_server_http. HEADERS are precompiled for it alone, instead of
 # those that all modules share. OPTIMIZATION, in a release: -O2 unless it says otherwise. -O3, a quarter more of the compiler's
 # time, is for modules whose own loops are what users wait for.
-function(gpux_module name)
+function(gpux_module folder)
+  string(REPLACE / _ name ${folder})
   cmake_parse_arguments(ARG "" "OPTIMIZATION" "SOURCES;DEPENDS;LIBRARIES;HEADERS" ${ARGN})
   if(NOT ARG_OPTIMIZATION)
     set(ARG_OPTIMIZATION -O2)
   endif()
   add_library(gpux_${name} STATIC ${ARG_SOURCES})
   set(root ${PROJECT_BINARY_DIR}/modules/${name})
-  file(MAKE_DIRECTORY ${root})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
+  cmake_path(GET folder PARENT_PATH parent)
+  file(MAKE_DIRECTORY ${root}/${parent})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${root}/${folder} SYMBOLIC)
   target_include_directories(gpux_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${root})
-  set_property(GLOBAL APPEND PROPERTY gpux_modules ${name})
+  set_property(GLOBAL APPEND PROPERTY gpux_modules ${folder})
   target_link_libraries(gpux_${name} PRIVATE gpux_compile_options ${ARG_LIBRARIES})
   target_compile_definitions(gpux_${name} PRIVATE GPUX_BUILDING)
   target_compile_options(gpux_${name} PRIVATE $<$<CONFIG:Release>:${ARG_OPTIMIZATION}>)
@@ -62,6 +65,7 @@ function(gpux_module name)
   endif()
   gpux_unite(gpux_${name} ${name})
   foreach(lower ${ARG_DEPENDS})
+    string(REPLACE / _ lower ${lower})
     target_link_libraries(gpux_${name} PUBLIC gpux_${lower})
   endforeach()
 endfunction()

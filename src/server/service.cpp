@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "base/spelling.h"
-#include "server/api_keys.h"
 #include "server/protocols/call.h"
 #include "server/protocols/error_answers.h"
-#include "server/request_trace.h"
+#include "server/requests/api_keys.h"
+#include "server/requests/request_trace.h"
 
 namespace gpux::server {
 namespace {

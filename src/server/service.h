@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "server/protocols/routes.h"
-#include "server/service_state.h"
+#include "server/protocols/service_state.h"
 
 namespace gpux::server {
 

@@ -16,8 +16,8 @@
 
 #include "base/sanitizers.h"
 #include "server/models/model_entry.h"
+#include "server/models/probe.h"
 #include "server/models/version_order.h"
-#include "server/probe.h"
 
 namespace gpux::server {
 namespace {

@@ -21,8 +21,8 @@
 #include "image/recipe.h"
 #include "server/black_png.h"
 #include "server/generation/whole_answer.h"
-#include "server/request_readers.h"
-#include "server/run_job.h"
+#include "server/jobs/run_job.h"
+#include "server/requests/request_readers.h"
 
 namespace gpux::server {
 namespace {

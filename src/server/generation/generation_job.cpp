@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "server/failure_of.h"
+#include "base/failure_of.h"
 
 namespace gpux::server {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "server/failure_of.h"
-#include "server/path_redaction.h"
+#include "base/failure_of.h"
+#include "server/models/path_redaction.h"
 
 namespace gpux::server {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpux/error.h"
-#include "server/model_description.h"
+#include "server/models/model_description.h"
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"
 #include "server/models/served_model.h"

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "generation/cache_budget.h"
-#include "server/failure_of.h"
 #include "server/models/model_eviction.h"
 #include "server/models/source_watch.h"
 

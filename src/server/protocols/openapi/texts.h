@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
+#include "server/models/text_ability.h"
 #include "server/protocols/openapi/operation.h"
-#include "server/text_ability.h"
 
 /// Schemas of texts, tokens and vectors, as several protocols have them.
 namespace gpux::server::openapi {

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "server/models/text_ability.h"
 #include "server/protocols/tei/operations.h"
-#include "server/text_ability.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
 

@@ -10,14 +10,14 @@
 #include "base/spelling.h"
 #include "runtime/json_items.h"
 #include "server/http/form.h"
+#include "server/jobs/infer_submission.h"
+#include "server/jobs/run_job.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/tei/classify.h"
 #include "server/protocols/tei/label_images.h"
-#include "server/run_job.h"
-#include "server/text_job.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server::own {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "gpux/provider_manager.h"
-#include "server/health_report.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
+#include "server/models/health_report.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/own/openapi_document.h"
 #include "server/protocols/own/operations.h"

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "server/jobs/infer_submission.h"
+#include "server/jobs/text_figures.h"
 #include "server/protocols/error_answers.h"
-#include "server/text_figures.h"
-#include "server/text_job.h"
 
 namespace gpux::server::tei {
 
