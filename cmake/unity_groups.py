@@ -17,6 +17,12 @@ DIRECTIVES = re.compile(r"^[ \t]*#[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+def without_template_arguments(piece):
+    """std::array<Field, 2> table: what stands between the brackets is declared elsewhere."""
+    shorter = re.sub(r"<[^<>]*>", "", piece)
+    return piece if shorter == piece else without_template_arguments(shorter)
+
+
 def declared(piece):
     """What a declaration declares: its names and its aliases."""
     alias = re.match(r"(?:using|namespace)\s+(\w+)\s*=\s*(.*)$", piece, re.DOTALL)
@@ -27,7 +33,7 @@ def declared(piece):
     kind = re.match(r"(?:template\s*<.*?>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)", piece, re.DOTALL)
     if kind:
         return {kind.group(1)}, {}
-    before = piece.split("=")[0]
+    before = without_template_arguments(piece.split("=")[0])
     called = re.search(r"([A-Za-z_][\w:]*)\s*\(", before)
     if called:
         return (set() if "::" in called.group(1) else {called.group(1)}), {}

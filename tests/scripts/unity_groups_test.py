@@ -41,6 +41,10 @@ class Groups(unittest.TestCase):
         for first in ("int f(int x) { return x; }", "constexpr int f = 1;", "struct f {};", "template <typename T> T f(T);"):
             self.expect(False, source(first), source("std::string f() { return {}; }"))
 
+    def test_template_arguments_are_not_declared(self):
+        self.expect(True, source("constexpr std::array<Field, 2> one{};"), source("constexpr std::array<Field, 3> two{};"))
+        self.expect(False, source("constexpr std::array<Field, 2> one{};"), source("std::map<int, Field> one;"))
+
     def test_a_name_that_the_other_uses_is_apart(self):
         self.expect(False, source("void log() {}"), source("", "void g() { log(); }"))
         # In texts and comments it means nothing.
