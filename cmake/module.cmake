@@ -35,9 +35,34 @@ function(gpux_unite target name)
   endforeach()
 endfunction()
 
+# ROOT/FOLDER leads to what is in src/FOLDER, but for the modules in it.
+function(gpux_include_root root folder)
+  set(from ${PROJECT_SOURCE_DIR}/src/${folder})
+  set(to ${root}/${folder})
+  cmake_path(GET to PARENT_PATH parent)
+  file(MAKE_DIRECTORY ${parent})
+  file(GLOB modules ${from}/*/CMakeLists.txt)
+  if(NOT modules)
+    file(CREATE_LINK ${from} ${to} SYMBOLIC)
+    return()
+  endif()
+  if(IS_SYMLINK ${to})
+    file(REMOVE ${to})
+  endif()
+  file(MAKE_DIRECTORY ${to})
+  file(GLOB entries RELATIVE ${from} CONFIGURE_DEPENDS ${from}/*)
+  foreach(entry ${entries})
+    if(NOT EXISTS ${from}/${entry}/CMakeLists.txt)
+      file(CREATE_LINK ${from}/${entry} ${to}/${entry} SYMBOLIC)
+    elseif(IS_SYMLINK ${to}/${entry})
+      file(REMOVE ${to}/${entry})
+    endif()
+  endforeach()
+endfunction()
+
 # gpux_module(NAME SOURCES … DEPENDS lower modules … LIBRARIES third-party targets … HEADERS … OPTIMIZATION …)
 # A folder of src/ as one static library, gpux_NAME. It can include its own headers and those of the modules below it, and no
-# others: its include root, modules/NAME in the build folder, holds nothing but a link to src/NAME. NAME may be a folder in
+# others: its include root, modules/NAME in the build folder, holds nothing but links to what is in src/NAME. NAME may be a folder in
 # another: server/http is gpux_server_http. HEADERS are precompiled for it alone, instead of
 # those that all modules share. OPTIMIZATION, in a release: -O2 unless it says otherwise. -O3, a quarter more of the compiler's
 # time, is for modules whose own loops are what users wait for.
@@ -49,9 +74,7 @@ function(gpux_module folder)
   endif()
   add_library(gpux_${name} STATIC ${ARG_SOURCES})
   set(root ${PROJECT_BINARY_DIR}/modules/${name})
-  cmake_path(GET folder PARENT_PATH parent)
-  file(MAKE_DIRECTORY ${root}/${parent})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${root}/${folder} SYMBOLIC)
+  gpux_include_root(${root} ${folder})
   target_include_directories(gpux_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${root})
   set_property(GLOBAL APPEND PROPERTY gpux_modules ${folder})
   target_link_libraries(gpux_${name} PRIVATE gpux_compile_options ${ARG_LIBRARIES})

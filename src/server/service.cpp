@@ -53,7 +53,8 @@ void dispatch(const RouteCall& call, const Route* route) {
 
 }  // namespace
 
-Service::Service(ModelRepository& repository, ServiceOptions options) : state_(repository, std::move(options)) {}
+Service::Service(ModelRepository& repository, ServiceOptions options)
+    : state_(repository, std::move(options), all_routes()) {}
 
 Service::~Service() = default;
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "server/metrics/grpc_counts.h"
 #include "server/metrics/rendered_page.h"
 #include "server/models/model_repository.h"
+#include "server/protocols/route.h"
 #include "server/requests/browser_access.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/time_limits.h"
@@ -38,13 +40,15 @@ struct ServiceOptions {
 
 /// What all requests share. Outlives each of them.
 struct ServiceState {
-  ServiceState(ModelRepository& models, ServiceOptions settings)
+  ServiceState(ModelRepository& models, ServiceOptions settings, std::span<const Route> all_routes)
       : repository(models),
         options(std::move(settings)),
+        routes(all_routes),
         readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
 
   ModelRepository& repository;
   const ServiceOptions options;
+  const std::span<const Route> routes;       ///< of all protocols
   std::function<http::Counters()> counters;  ///< of the transport; null: there are none
   std::shared_ptr<const GrpcCounts> grpc_counts;
   std::atomic<bool> is_ready = true;     ///< new traffic should come; false from the moment a drain begins

@@ -11,6 +11,9 @@ namespace gpux::server::openapi {
 /// The names of the models, or null.
 Json model_names(const ServedList& models);
 
+/// The names of prompts that all of the models have, or null; nothing where there are none.
+Json prompt_names(const ServedList& models);
+
 /// The id of a token that all of the models have.
 Json token_schema(const ServedList& models);
 

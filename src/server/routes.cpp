@@ -1,4 +1,4 @@
-#include "server/protocols/routes.h"
+#include "server/routes.h"
 
 #include <algorithm>
 #include <array>
