@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Which sources of a module are compiled together: cmake/unity_groups.py SIZE OUTPUT ROOT
 
-Writes a CMake file that sets gpux_unity_NAME for each folder src/NAME of ROOT: SOURCE=GROUP, separated by semicolons. Two
+Writes a CMake file that sets gpux_unity_NAME for each module of ROOT: SOURCE=GROUP, separated by semicolons. A module is a
+folder of src, or a folder below that with a CMakeLists.txt of its own: that of src/server/http is server_http. Two
 sources are in one group only if neither declares a name in an unnamed namespace that the other has, or that one of its
 headers declares: so they mean together what they mean alone. Groups have about SIZE sources. Standard library only."""
 import collections
@@ -16,6 +17,12 @@ DIRECTIVES = re.compile(r"^[ \t]*#[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+def without_template_arguments(piece):
+    """std::array<Field, 2> table: what stands between the brackets is declared elsewhere."""
+    shorter = re.sub(r"<[^<>]*>", "", piece)
+    return piece if shorter == piece else without_template_arguments(shorter)
+
+
 def declared(piece):
     """What a declaration declares: its names and its aliases."""
     alias = re.match(r"(?:using|namespace)\s+(\w+)\s*=\s*(.*)$", piece, re.DOTALL)
@@ -26,7 +33,7 @@ def declared(piece):
     kind = re.match(r"(?:template\s*<.*?>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)", piece, re.DOTALL)
     if kind:
         return {kind.group(1)}, {}
-    before = piece.split("=")[0]
+    before = without_template_arguments(piece.split("=")[0])
     called = re.search(r"([A-Za-z_][\w:]*)\s*\(", before)
     if called:
         return (set() if "::" in called.group(1) else {called.group(1)}), {}
@@ -138,17 +145,29 @@ def headers_of(root):
     return headers
 
 
+def sources_of_modules(top):
+    """The folder of each module with its sources."""
+    folders = {path for path in top.iterdir() if path.is_dir()} | {path.parent for path in top.rglob("CMakeLists.txt")}
+    modules = {folder: [] for folder in sorted(folders)}
+    for path in sorted(top.rglob("*.cpp")):
+        nearest = next((folder for folder in path.parents if folder in modules), None)
+        if nearest is not None:
+            modules[nearest].append(path)
+    return modules.items()
+
+
 def main():
     size, output, root = int(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     headers, lines = headers_of(root), []
     public_names = {one for header in headers.values() for one in header.public_names}
     counts = collections.Counter(name for name, _ in public_names)
     names_of_several = {name for name, count in counts.items() if count > 1}
-    for folder in sorted(path for path in (root / "src").iterdir() if path.is_dir()):
-        sources = [Source(path, headers, names_of_several) for path in sorted(folder.rglob("*.cpp"))]
+    for folder, paths in sources_of_modules(root / "src"):
+        sources = [Source(path, headers, names_of_several) for path in paths]
         groups = groups_of(sources, size)
         pairs = [f"{one.path.relative_to(folder)}={number}" for number, group in enumerate(groups) for one in group]
-        lines.append(f'set(gpux_unity_{folder.name} "{";".join(sorted(pairs))}")\n')
+        name = "_".join(folder.relative_to(root / "src").parts)
+        lines.append(f'set(gpux_unity_{name} "{";".join(sorted(pairs))}")\n')
     content = "".join(lines)
     if not output.exists() or output.read_text() != content:
         output.write_text(content)

@@ -61,16 +61,17 @@ void read_hostile(std::string_view input) {
   require(were_raw || request->raw_input_contents().empty(), "raw contents that were not seen");
   // A session would answer all outputs; here they are the inputs that came.
   std::erase_if(call.outputs,
-                [&](const server::RequestedOutput& output) { return find(call.inputs, output.name) == nullptr; });
-  const NamedValues values = std::move(call.inputs);
+                [&](const server::RequestedOutput& output) { return find(call.run.inputs, output.name) == nullptr; });
+  const NamedValues values = std::move(call.run.inputs);
   const auto answer = [&] {
     return parse(server::write_infer_message(
         {.model_name = "m", .model_version = "1", .call = call, .outputs = values, .declared = {}}));
   };
   if (!call.outputs.empty()) (void)answer();
   call.outputs.clear();
-  const auto again = must_succeed("what was read is answered and read again",
-                                  [&] { return server::read_infer_message(as_request(answer()), signature).inputs; });
+  const auto again = must_succeed("what was read is answered and read again", [&] {
+    return server::read_infer_message(as_request(answer()), signature).run.inputs;
+  });
   require(again.size() == values.size(), "another number of tensors");
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(again[i].first == values[i].first && same(again[i].second, values[i].second), "another tensor");

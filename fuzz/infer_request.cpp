@@ -27,7 +27,7 @@ void gpux::fuzz::read_hostile(std::string_view input) {
       length == 0xffff ? std::nullopt : std::optional<std::uint64_t>(length);
   const std::size_t aligned_at = json_bytes && *json_bytes <= body.size() ? static_cast<std::size_t>(*json_bytes) : 0;
   const server::InferCall call = server::read_infer_call(http::make_body(body, aligned_at), json_bytes, signature);
-  for (const auto& [name, value] : call.inputs) {
+  for (const auto& [name, value] : call.run.inputs) {
     require(value.tensor() != nullptr, "an input that is no tensor");
     require(value.tensor()->element_count() >= 0, "a size below nothing");
   }

@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "base/spelling.h"
-#include "server/api_keys.h"
 #include "server/protocols/call.h"
 #include "server/protocols/error_answers.h"
-#include "server/request_trace.h"
+#include "server/requests/api_keys.h"
+#include "server/requests/request_trace.h"
 
 namespace gpux::server {
 namespace {
@@ -53,7 +53,8 @@ void dispatch(const RouteCall& call, const Route* route) {
 
 }  // namespace
 
-Service::Service(ModelRepository& repository, ServiceOptions options) : state_(repository, std::move(options)) {}
+Service::Service(ModelRepository& repository, ServiceOptions options)
+    : state_(repository, std::move(options), all_routes()) {}
 
 Service::~Service() = default;
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "server/protocols/routes.h"
-#include "server/service_state.h"
+#include "server/protocols/service_state.h"
+#include "server/routes.h"
 
 namespace gpux::server {
 

@@ -14,8 +14,8 @@ def source(inner, outer="", includes=()):
     return f"{lines}namespace gpux::m {{\nnamespace {{\n{inner}\n}}\n{outer}\n}}\n"
 
 
-def groups(files):
-    """The groups of the sources of src/m, in a tree with these files."""
+def groups(files, module="m"):
+    """The groups of the sources of a module, in a tree with these files."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "include").mkdir()
@@ -25,7 +25,7 @@ def groups(files):
             path.write_text(text)
         output = root / "groups.cmake"
         subprocess.run([sys.executable, str(SCRIPT), "8", str(output), str(root)], check=True)
-        pairs = re.search(r'set\(gpux_unity_m "(.*)"\)', output.read_text()).group(1)
+        pairs = re.search(rf'set\(gpux_unity_{module} "(.*)"\)', output.read_text()).group(1)
         return dict(pair.split("=") for pair in pairs.split(";"))
 
 
@@ -40,6 +40,10 @@ class Groups(unittest.TestCase):
     def test_equal_names_in_unnamed_namespaces_are_apart(self):
         for first in ("int f(int x) { return x; }", "constexpr int f = 1;", "struct f {};", "template <typename T> T f(T);"):
             self.expect(False, source(first), source("std::string f() { return {}; }"))
+
+    def test_template_arguments_are_not_declared(self):
+        self.expect(True, source("constexpr std::array<Field, 2> one{};"), source("constexpr std::array<Field, 3> two{};"))
+        self.expect(False, source("constexpr std::array<Field, 2> one{};"), source("std::map<int, Field> one;"))
 
     def test_a_name_that_the_other_uses_is_apart(self):
         self.expect(False, source("void log() {}"), source("", "void g() { log(); }"))
@@ -74,6 +78,12 @@ class Groups(unittest.TestCase):
 
     def test_macros_of_one_are_not_words_of_the_other(self):
         self.expect(False, "#define LIMIT 1\n" + source("int one();"), source("", "int LIMIT();"))
+
+    def test_a_folder_with_its_own_build_file_is_a_module(self):
+        files = {"m/a.cpp": source("int a();"), "m/part/b.cpp": source("int b();"), "m/rest/c.cpp": source("int c();"),
+                 "m/part/CMakeLists.txt": ""}
+        self.assertEqual(set(groups(files)), {"a.cpp", "rest/c.cpp"})
+        self.assertEqual(set(groups(files, "m_part")), {"b.cpp"})
 
     def test_the_output_is_written_only_where_it_changes(self):
         with tempfile.TemporaryDirectory() as folder:

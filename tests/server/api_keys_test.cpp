@@ -1,10 +1,10 @@
-#include "server/api_keys.h"
+#include "server/requests/api_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gpux/error.h"
-#include "server/request_memory.h"
+#include "server/requests/request_memory.h"
 
 namespace gpux::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/browser_access.h"
+#include "server/requests/browser_access.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

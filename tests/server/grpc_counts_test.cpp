@@ -7,7 +7,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <nlohmann/json.hpp>
 
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 #include "server/served_grpc.h"
 
 namespace gpux::server {

@@ -1,4 +1,4 @@
-#include "server/health_report.h"
+#include "server/models/health_report.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/metrics/rendered_page.h"
 #include "server/raw_client.h"
-#include "server/rendered_page.h"
 
 namespace gpux::http {
 namespace {

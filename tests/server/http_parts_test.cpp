@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "gpux/error.h"
-#include "server/busy_poll.h"
 #include "server/http/body.h"
+#include "server/http/busy_poll.h"
 #include "server/http/chunked.h"
 #include "server/http/content_coding.h"
 #include "server/http/form.h"

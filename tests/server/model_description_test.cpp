@@ -1,4 +1,4 @@
-#include "server/model_description.h"
+#include "server/models/model_description.h"
 
 #include <gtest/gtest.h>
 

@@ -16,8 +16,8 @@
 
 #include "base/sanitizers.h"
 #include "server/models/model_entry.h"
+#include "server/models/probe.h"
 #include "server/models/version_order.h"
-#include "server/probe.h"
 
 namespace gpux::server {
 namespace {
@@ -25,14 +25,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::unique_ptr<ServedModel> load(const std::string& name, const std::string& version,
-                                  const ServingOptions& serving = {}) {
+ModelParts load(const std::string& name, const std::string& version, const ServingOptions& serving = {}) {
   LoadOptions options;
   options.provider = "cpu";
   Workers workers = load_workers({}, options, false, [](const LoadOptions& with) {
     return Runtime(std::string(GPUX_SOURCE_DIR) + "/tests/models/add.onnx", with);
   });
-  return std::make_unique<ServedModel>(name, version, std::move(workers), std::nullopt, serving);
+  return {.name = name, .version = version, .session = {std::move(workers), serving}};
 }
 
 // What there is to load, which a test may change while the repository lives.
@@ -46,7 +45,7 @@ struct Shelf {
     source.name = name;
     source.version = version;
     source.aliases = aliases;
-    source.load = [name, version, broken]() -> std::unique_ptr<ServedModel> {
+    source.load = [name, version, broken]() -> ModelParts {
       if (broken) throw Error(ErrorCode::invalid_model, "'/home/me/secret/model.onnx' cannot be used");
       return load(name, version);
     };
@@ -718,12 +717,12 @@ TEST(ModelRepository, EndsAModelWithItsLastRequest) {
   std::promise<void> answered;
   {
     auto model = repository.find("m", "");
-    ServedModel::Call call;
-    call.inputs = synthetic_inputs(model->signature());
-    call.arrived = std::chrono::steady_clock::now();
+    runtime::InferRequest request;
+    request.inputs = synthetic_inputs(model->signature());
+    request.arrived = std::chrono::steady_clock::now();
     ServedModel& served = *model;
     EXPECT_FALSE(unload(repository, "m"));
-    (void)served.submit(std::move(call), [&answered, model](runtime::InferAnswer&& answer) mutable {
+    (void)served.session().submit(std::move(request), [&answered, model](runtime::InferAnswer&& answer) mutable {
       EXPECT_FALSE(answer.error);
       model.reset();
       answered.set_value();

@@ -52,7 +52,7 @@ InferCall read_binary(const std::string& json, const std::string& tensors, const
 }
 
 const Tensor& tensor(const InferCall& call, const char* name) {
-  return *find(call.inputs, name)->tensor();
+  return *find(call.run.inputs, name)->tensor();
 }
 
 TEST(OpenInference, ReadsFlatAndNestedData) {
@@ -74,7 +74,7 @@ TEST(OpenInference, ReadsFlatAndNestedData) {
 TEST(OpenInference, ReadsParameters) {
   const InferCall call = read(R"({"parameters": {"priority": 3, "timeout": 1500, "binary_data_output": true,
       "something_of_ones_own": [1]}, "inputs": [], "outputs": [{"name": "y", "parameters": {"classification": 5}}]})");
-  EXPECT_EQ(call.priority, 3);
+  EXPECT_EQ(call.run.priority, 3);
   EXPECT_EQ(call.timeout, std::chrono::microseconds(1500));
   EXPECT_TRUE(call.binary_outputs);
   EXPECT_TRUE(call.outputs[0].binary);

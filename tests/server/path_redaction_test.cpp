@@ -1,4 +1,4 @@
-#include "server/path_redaction.h"
+#include "server/models/path_redaction.h"
 
 #include <utility>
 

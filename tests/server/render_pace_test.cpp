@@ -1,4 +1,4 @@
-#include "server/generation/render_pace.h"
+#include "server/models/render_pace.h"
 
 #include <gtest/gtest.h>
 

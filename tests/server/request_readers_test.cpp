@@ -1,5 +1,5 @@
 // Who reads and prepares long requests, in which order, and how that ends early.
-#include "server/request_readers.h"
+#include "server/requests/request_readers.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "server/protocols/routes.h"
+#include "server/routes.h"
 
 #include <cstdlib>
 #include <set>
@@ -114,6 +114,19 @@ TEST(Routes, AreEachThereOnce) {
       if (field.kind == FieldKind::choice) EXPECT_FALSE(field.choices.empty()) << field.name;
     }
   }
+}
+
+// What the OpenAPI document leaves out: notes that change nothing, and what depends on another field.
+TEST(Routes, DocumentTheirFields) {
+  std::set<std::string_view> undocumented;
+  for (const Route& route : all_routes()) {
+    if (route.contract.fields == nullptr) continue;
+    for (const Field& field : route.contract.fields()) {
+      if (field.use == FieldUse::undocumented && field.kind != FieldKind::refused) undocumented.insert(field.name);
+    }
+  }
+  EXPECT_THAT(undocumented, testing::UnorderedElementsAre("add_special_tokens", "best_of", "continue_final_message",
+                                                          "echo", "modalities"));
 }
 
 RouteMatch match(const char* method, const char* target) {

@@ -43,7 +43,7 @@ inline ModelSource source(const std::string& name, const ServingOptions& options
         load_workers({}, load, true, [&](const LoadOptions& with) { return Runtime(test_model(name), with); });
     ServingOptions serving = options;
     serving.sharing.shared = runtime::signature_permits_sharing(workers.sessions.front()->info().signature);
-    return std::make_unique<ServedModel>(name, "1", std::move(workers), project, serving);
+    return ModelParts{.name = name, .version = "1", .project = project, .session = {std::move(workers), serving}};
   };
   return made;
 }
@@ -144,7 +144,7 @@ class Grpc : public CpuRuntime {
   }
 
   [[nodiscard]] runtime::SchedulerCounts counts(const std::string& model) {
-    return repository_->find(model, "")->scheduler().counts();
+    return repository_->find(model, "")->session().scheduler().counts();
   }
 
   template <typename Condition>

@@ -21,8 +21,8 @@
 #include "image/recipe.h"
 #include "server/black_png.h"
 #include "server/generation/whole_answer.h"
-#include "server/request_readers.h"
-#include "server/run_job.h"
+#include "server/jobs/run_job.h"
+#include "server/requests/request_readers.h"
 
 namespace gpux::server {
 namespace {
@@ -107,18 +107,18 @@ class RecordedExchange : public http::Exchange {
   bool has_left_ = false;
 };
 
-std::unique_ptr<ServedModel> load(const std::string& name, const std::string& file, const ServingOptions& serving) {
+ModelParts load(const std::string& name, const std::string& file, const ServingOptions& serving) {
   LoadOptions options;
   options.provider = "cpu";
   Workers workers = load_workers(
       {}, options, false, [&](const LoadOptions& with) { return Runtime(std::string(GPUX_SOURCE_DIR) + file, with); });
-  auto model = std::make_unique<ServedModel>(name, "1", std::move(workers), std::nullopt, serving);
+  ModelParts model{.name = name, .version = "1", .session = {std::move(workers), serving}};
   if (name == "digits") {
     image::Recipe recipe;
     recipe.resize = image::Resize{{8, 8}};
     recipe.color = image::Color::gray;
     recipe.type = ElementType::float32;
-    model->set_image_input({"image", recipe, {}});
+    model.image_input = {"image", recipe, {}};
   }
   return model;
 }
@@ -305,7 +305,6 @@ TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
   RequestWork request;
   RunJob::Work work{.count = 1000,
                     .item = "item",
-                    .outputs = {},
                     .prepare =
                         [model, prepared, stop = request.stop](std::size_t) mutable {
                           if (++*prepared == 5) stop.request_stop();
@@ -313,9 +312,9 @@ TEST_F(RequestsOfAService, AJobPreparesNothingMoreAfterItsClientHasLeft) {
                         },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
                     .request = request,
-                    .arrived = std::chrono::steady_clock::now()};
+                    .run = {.arrived = std::chrono::steady_clock::now()}};
   const auto job =
-      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+      std::make_shared<RunJob>(session_of(model), std::move(work), [&](const std::optional<Error>& error, const auto&) {
         over.set_value(error ? error->code() : ErrorCode::internal);
       });
   job->start();
@@ -334,7 +333,6 @@ TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
     std::promise<std::string> over;
     RunJob::Work work{.count = 1,
                       .item = "item",
-                      .outputs = {},
                       .prepare =
                           [&](std::size_t) {
                             ++prepared;
@@ -344,9 +342,9 @@ TEST_F(RequestsOfAService, AJobIsRefusedWhatItsPreparationTakes) {
                       .cost = [cost](std::size_t) { return cost; },
                       .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
                       .request = request,
-                      .arrived = std::chrono::steady_clock::now()};
+                      .run = {.arrived = std::chrono::steady_clock::now()}};
     const auto job = std::make_shared<RunJob>(
-        model, std::move(work),
+        session_of(model), std::move(work),
         [&](const std::optional<Error>& error, const auto&) { over.set_value(error ? error->message() : ""); });
     job->start();
     const bool is_too_much = cost > request.memory->limit_bytes();
@@ -405,13 +403,12 @@ TEST_F(RequestsOfAService, AJobEndsWhereItsAnswersTakeTooMuch) {
   std::promise<std::optional<Error>> over;
   RunJob::Work work{.count = 1000,
                     .item = "item",
-                    .outputs = {},
                     .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{90}; },
                     .request = request,
-                    .arrived = std::chrono::steady_clock::now()};
+                    .run = {.arrived = std::chrono::steady_clock::now()}};
   const auto job =
-      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+      std::make_shared<RunJob>(session_of(model), std::move(work), [&](const std::optional<Error>& error, const auto&) {
         over.set_value(error ? std::optional(Error(error->code(), error->message())) : std::nullopt);
       });
   job->start();
@@ -427,13 +424,13 @@ TEST_F(RequestsOfAService, AJobAddsUpTheTimesOfItsRuns) {
   std::promise<RunJob::Times> over;
   RunJob::Work work{.count = 20,
                     .item = "item",
-                    .outputs = {},
                     .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) { return std::uint64_t{0}; },
                     .request = {},
-                    .arrived = std::chrono::steady_clock::now()};
-  const auto job = std::make_shared<RunJob>(
-      model, std::move(work), [&](const std::optional<Error>&, const RunJob::Times& times) { over.set_value(times); });
+                    .run = {.arrived = std::chrono::steady_clock::now()}};
+  const auto job =
+      std::make_shared<RunJob>(session_of(model), std::move(work),
+                               [&](const std::optional<Error>&, const RunJob::Times& times) { over.set_value(times); });
   job->start();
   const RunJob::Times times = over.get_future().get();
   EXPECT_GT(times.slowest.compute.count(), 0);
@@ -448,13 +445,12 @@ TEST_F(RequestsOfAService, AnExceptionOfARunIsTheErrorOfItsRequest) {
   std::promise<ErrorCode> over;
   RunJob::Work work{.count = 3,
                     .item = "item",
-                    .outputs = {},
                     .prepare = [model](std::size_t) { return synthetic_inputs(model->signature()); },
                     .take = [](std::size_t, NamedValues&&) -> std::uint64_t { throw std::bad_alloc(); },
                     .request = {},
-                    .arrived = std::chrono::steady_clock::now()};
+                    .run = {.arrived = std::chrono::steady_clock::now()}};
   const auto job =
-      std::make_shared<RunJob>(model, std::move(work), [&](const std::optional<Error>& error, const auto&) {
+      std::make_shared<RunJob>(session_of(model), std::move(work), [&](const std::optional<Error>& error, const auto&) {
         over.set_value(error ? error->code() : ErrorCode::internal);
       });
   job->start();

@@ -1,4 +1,4 @@
-#include "server/text_figures.h"
+#include "server/jobs/text_figures.h"
 
 #include <gtest/gtest.h>
 

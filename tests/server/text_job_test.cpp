@@ -1,7 +1,7 @@
 // The memory that values take while an answer is put together.
-#include "server/text_job.h"
-
 #include <gtest/gtest.h>
+
+#include "server/jobs/infer_submission.h"
 
 namespace gpux::server {
 namespace {

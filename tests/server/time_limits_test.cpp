@@ -1,4 +1,4 @@
-#include "server/time_limits.h"
+#include "server/requests/time_limits.h"
 
 #include <future>
 #include <string>

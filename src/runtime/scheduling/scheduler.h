@@ -22,6 +22,7 @@ struct InferRequest {
   std::vector<std::size_t> outputs;  ///< indices into the session's outputs
   int priority = 0;                  ///< lower goes first
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  std::chrono::steady_clock::time_point arrived = {};  ///< at a server: its time limit and statistics count from it
   /// Another part of what was queued before: not refused where the queue is full.
   bool is_admitted = false;
 };

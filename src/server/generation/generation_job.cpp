@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
 #include "base/format_message.h"
-#include "server/failure_of.h"
 
 namespace gpux::server {
 namespace {

@@ -14,7 +14,7 @@
 #include "gpux/error.h"
 #include "gpux/generator.h"
 #include "server/models/served_model.h"
-#include "server/request_work.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server {
 

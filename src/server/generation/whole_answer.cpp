@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/request_readers.h"
+#include "server/requests/request_readers.h"
 
 namespace gpux::server {
 namespace {

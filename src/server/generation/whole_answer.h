@@ -8,7 +8,7 @@
 #include "base/memory_budget.h"
 #include "server/generation/answer_sink.h"
 #include "server/http/server.h"
-#include "server/request_work.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server {
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/utf8_prefix.h"
-#include "server/api_keys.h"
+#include "server/requests/api_keys.h"
 
 namespace gpux::server {
 namespace {

@@ -24,11 +24,11 @@
 #include "server/grpc/message_scan.h"
 #include "server/grpc/server.h"
 #include "server/grpc/transfer_watch.h"
-#include "server/grpc_counts.h"
 #include "server/http/server.h"
-#include "server/request_readers.h"
-#include "server/request_trace.h"
-#include "server/request_work.h"
+#include "server/metrics/grpc_counts.h"
+#include "server/requests/request_readers.h"
+#include "server/requests/request_trace.h"
+#include "server/requests/request_work.h"
 
 /// A call on its way through the server. All methods are served as streams of bytes, so that keys are asked for before
 /// a message is read, and one that is no message is refused like any other mistake.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "server/failure_of.h"
+#include "base/failure_of.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

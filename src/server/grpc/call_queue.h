@@ -13,7 +13,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
-#include "server/busy_poll.h"
+#include "server/http/busy_poll.h"
 
 namespace gpux::server {
 

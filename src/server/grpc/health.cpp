@@ -9,7 +9,7 @@
 #include "base/utf8_prefix.h"
 #include "health.pb.h"
 #include "open_inference.pb.h"
-#include "server/probe.h"
+#include "server/models/probe.h"
 
 namespace gpux::server {
 namespace {

@@ -279,10 +279,10 @@ InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& req
     }
     Tensor tensor = raw.empty() ? read_typed_tensor(input.contents(), *type, shape, request, name)
                                 : read_binary_tensor(bytes_of(raw[i]), request, *type, shape, name);
-    call.inputs.emplace_back(name, std::move(tensor));
+    call.run.inputs.emplace_back(name, std::move(tensor));
   }
   for (const auto& output : request->outputs()) {
-    require_output(call, output.name(), signature);
+    add_output(call, output.name(), signature);
     const Parameters asked(output.parameters(), fmt::format("output '{}': ", output.name()));
     asked.refuse_shared_memory();
     const auto classes =

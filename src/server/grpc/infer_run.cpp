@@ -34,15 +34,9 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     }
     if (const auto timeout = call->timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     if (const auto timeout = model->options().timeout) work_.deadline.bring_forward(arrived_ + *timeout);
-    std::vector<std::string> outputs;
-    for (const RequestedOutput& output : call->outputs) outputs.push_back(output.name);
-    const Pending pending = submit(
-        model,
-        {.inputs = std::move(call->inputs),
-         .outputs = std::move(outputs),
-         .priority = call->priority,
-         .arrived = arrived_},
-        work_,
+    call->run.arrived = arrived_;
+    const Pending pending = submit_infer(
+        model, std::move(call->run), work_,
         [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
           if (answer.error) {
             self->end(answer.error, {});

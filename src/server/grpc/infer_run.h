@@ -9,9 +9,9 @@
 #include "gpux/error.h"
 #include "runtime/scheduling/scheduler.h"
 #include "server/grpc/infer_message.h"
+#include "server/jobs/infer_submission.h"
 #include "server/models/model_repository.h"
-#include "server/request_work.h"
-#include "server/text_job.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server {
 

@@ -9,7 +9,7 @@
 #include "server/grpc/health.h"
 #include "server/grpc/infer_run.h"
 #include "server/grpc/infer_stream.h"
-#include "server/probe.h"
+#include "server/models/probe.h"
 #include "server/protocols/open_inference/messages.h"
 
 namespace gpux::server {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/memory_budget.h"
-#include "server/grpc_counts.h"
+#include "server/metrics/grpc_counts.h"
 #include "server/models/model_repository.h"
-#include "server/probe.h"
+#include "server/models/probe.h"
 
 namespace gpux::server {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/failure_of.h"
+#include "base/failure_of.h"
 
 namespace gpux::server {
 

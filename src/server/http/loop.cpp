@@ -4,8 +4,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/failure_of.h"
 #include "base/log.h"
-#include "server/failure_of.h"
 #include "server/http/connection.h"
 
 namespace gpux::http {
@@ -44,7 +44,7 @@ void Loop::start() {
 void Loop::run() {
   while (!context_.stopped()) {
     // What a handler throws is about its connection: the others go on.
-    server::call_guarded([this] { run_some(); });
+    call_guarded([this] { run_some(); });
   }
 }
 

@@ -16,8 +16,8 @@
 #include <boost/asio/executor_work_guard.hpp>
 
 #include "base/unique_fd.h"
-#include "server/busy_poll.h"
 #include "server/http/asio.h"
+#include "server/http/busy_poll.h"
 #include "server/http/service.h"
 
 namespace gpux::http {

@@ -192,32 +192,32 @@ void refuse_generation_settings(const std::string& name, const ServingRequest& s
 }
 
 // So that the first request for a chat is not taken for a slow one.
-void measure_template(ServedModel& served) {
+void measure_template(const TextGeneration& generation) {
   const auto begin = RenderPace::Clock::now();
   const ChatMessage greeting{.role = "user", .content = "a"};
   // What the template refuses is the matter of who sends it.
   try {
-    (void)served.chat()->text(std::span(&greeting, 1));
+    (void)generation.chat->text(std::span(&greeting, 1));
   } catch (const Error&) {
   }
   const auto end = RenderPace::Clock::now();
-  served.render_pace().note(end - begin, end);
+  generation.render_pace->note(end - begin, end);
 }
 
 // A model without a template, or with one that cannot be used, still continues texts.
-void set_chat(ServedModel& served, const std::filesystem::path& folder) {
+void read_chat(const std::string& name, const std::filesystem::path& folder, TextGeneration& generation) {
   try {
     std::optional<generation::ChatTemplateTexts> texts = generation::read_chat_templates(folder);
     if (texts) {
-      served.set_chat(std::make_shared<const generation::ChatPrompt>(*std::move(texts)), {});
-      measure_template(served);
+      generation.chat = std::make_shared<const generation::ChatPrompt>(*std::move(texts));
+      measure_template(generation);
       return;
     }
-    served.set_chat(nullptr, "it has no chat template");
+    generation.lack_of_chat = "it has no chat template";
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model) throw;
-    log::warning("{} takes no messages: {}", served.name(), error.message());
-    served.set_chat(nullptr, "its chat template cannot be used; the log of the server has the reason");
+    log::warning("{} takes no messages: {}", name, error.message());
+    generation.lack_of_chat = "its chat template cannot be used; the log of the server has the reason";
   }
 }
 
@@ -236,8 +236,8 @@ void require_one_session(const std::string& name, const ServingRequest& serving)
 }
 
 // Its engine runs the only session.
-std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
-                                          const ServingFlags& flags) {
+ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
+                        const ServingFlags& flags) {
   require_one_session(listed.name, serving);
   if (opened.settings.options.sandbox != Sandbox::off) {
     throw Error(ErrorCode::usage,
@@ -264,27 +264,29 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   auto engine =
       std::make_shared<generation::Engine>(opened.load_decoder(), std::move(tokenizer), std::move(files), generator);
   require_this_core(engine->runtime());
-  Workers loaded;
-  loaded.sessions.emplace_back(engine, &engine->runtime());
-  auto served =
-      std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
-  served->set_engine(std::move(engine), generator);
-  set_chat(*served, opened.located.onnx_file.parent_path());
-  served->set_family(JsonSettings(opened.located.onnx_file.parent_path() / "config.json").text("model_type"));
-  served->warm_up();
-  return served;
+  const std::filesystem::path folder = opened.located.onnx_file.parent_path();
+  ModelParts parts{.name = listed.name, .version = listed.version};
+  parts.project = opened.located.project;
+  parts.session.workers.sessions.emplace_back(engine, &engine->runtime());
+  parts.session.options = std::move(options);
+  parts.generation.engine = std::move(engine);
+  parts.generation.options = generator;
+  read_chat(listed.name, folder, parts.generation);
+  parts.generation.family = JsonSettings(folder / "config.json").text("model_type");
+  warm_up(parts);
+  return parts;
 }
 
-// Null where the model is no decoder, or lacks what text needs: it is served without texts.
-std::unique_ptr<ServedModel> load_generator(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
-                                            const ServingFlags& flags) {
-  if (!generation::decoder_signature(opened.info)) return nullptr;
+// Empty where the model is no decoder, or lacks what text needs: it is served without texts.
+std::optional<ModelParts> load_generator(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
+                                         const ServingFlags& flags) {
+  if (!generation::decoder_signature(opened.info)) return std::nullopt;
   try {
     return load_decoder(listed, opened, serving, flags);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_model && error.code() != ErrorCode::not_found) throw;
     log::info("{} generates no text: {}", listed.name, error.message());
-    return nullptr;
+    return std::nullopt;
   }
 }
 
@@ -292,8 +294,8 @@ std::unique_ptr<ServedModel> load_generator(const ListedModel& listed, OpenModel
 constexpr image::Sources sources_of_clients{.bytes = false, .base64 = true, .data_url = true, .path = false};
 
 // A tower runs an image at a time: vectors do not depend on the images that others send.
-std::unique_ptr<ServedModel> load_tower(const ListedModel& listed, const OpenModel& opened, const ImageTower& tower,
-                                        ServingOptions options, const WorkerRequest& request, bool threads_are_set) {
+SessionParts load_tower(const OpenModel& opened, const ImageTower& tower, ServingOptions options,
+                        const WorkerRequest& request, bool threads_are_set) {
   options.max_batch_size = 1;
   options.max_batch_cost = 0;
   options.padding = nullptr;
@@ -304,7 +306,7 @@ std::unique_ptr<ServedModel> load_tower(const ListedModel& listed, const OpenMod
     settings.options = with;
     return load_image_tower(opened.located, tower, settings);
   });
-  return std::make_unique<ServedModel>(listed.name, listed.version, std::move(workers), std::nullopt, options);
+  return {std::move(workers), std::move(options)};
 }
 
 // Null where the model takes no images, or makes no vectors of them: a classifier.
@@ -329,12 +331,12 @@ std::string digest_of(const LocatedModel& located) {
 
 }  // namespace
 
-std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const ServingFlags& flags) {
+ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_listed(listed, flags);
   const ServingRequest serving = serving_request(listed, flags, opened);
   if (auto generator = load_generator(listed, opened, serving, flags)) {
-    generator->set_digest(digest_of(opened.located));
-    return generator;
+    generator->digest = digest_of(opened.located);
+    return *std::move(generator);
   }
   refuse_generation_settings(listed.name, serving);
   std::optional<checkpoint::SentenceModel> sentences = sentence_model_for(opened);
@@ -373,26 +375,24 @@ std::unique_ptr<ServedModel> load_served(const ListedModel& listed, const Servin
   if (!encoder && options.max_batch_size > 1) {
     options.sharing = session.run_sharing({.sizes = options.warm_up});
   }
-  auto served =
-      std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
-  served->set_digest(digest_of(opened.located));
-  if (opened.pipeline) served->set_pipeline(opened.pipeline);
+  ModelParts parts{.name = listed.name, .version = listed.version, .digest = digest_of(opened.located)};
+  parts.project = opened.located.project;
+  parts.pipeline = opened.pipeline;
   if (opened.image_input) {
     // Clients must not name files of this machine.
     opened.image_input->sources.path = false;
-    served->set_image_input(*opened.image_input);
+    parts.image_input = *opened.image_input;
   }
-  served->set_encoder(std::move(encoder));
+  parts.encoder = std::move(encoder);
   if (const std::optional<ImageTower> tower = image_tower_of(opened.located)) {
     const bool is_own = tower->onnx_file == opened.located.onnx_file;
-    std::unique_ptr<ServedModel> own;
-    if (!is_own) own = load_tower(listed, opened, *tower, options, request, threads_are_set);
-    const Runtime& runtime = is_own ? served->runtime() : own->runtime();
-    std::shared_ptr<const embedding::ImageEncoder> images = image_encoder_of(opened, *tower, runtime);
-    served->set_image_encoder(std::move(images), std::move(own));
+    if (!is_own) parts.image_tower = load_tower(opened, *tower, options, request, threads_are_set);
+    const Runtime& images = is_own ? session : *parts.image_tower->workers.sessions.front();
+    parts.image_encoder = image_encoder_of(opened, *tower, images);
   }
-  served->warm_up();
-  return served;
+  parts.session = {std::move(loaded), std::move(options)};
+  warm_up(parts);
+  return parts;
 }
 
 }  // namespace gpux::server

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "server/failure_of.h"
-#include "server/path_redaction.h"
+#include "base/failure_of.h"
+#include "server/models/path_redaction.h"
 
 namespace gpux::server {
 
@@ -52,12 +52,10 @@ void ModelEntry::note_failure(const Error& error, std::chrono::milliseconds firs
 
 void ModelEntry::install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                          const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes) {
-  if (statistics) loaded->continue_statistics(statistics);
-  statistics = loaded->shared_statistics();
+  if (loaded->engine()) statistics->generation.engines.add(loaded->engine());
   model = loaded;
   model_aliases = loaded_aliases;
   description = loaded_description;
-  loaded_description->statistics = statistics;
   reason.clear();
   forget_failures();
   time_limit = loaded->options().timeout;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpux/error.h"
-#include "server/model_description.h"
+#include "server/models/model_description.h"
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"
 #include "server/models/served_model.h"
@@ -45,7 +45,8 @@ struct ModelEntry {
   std::shared_ptr<ServedModel> model;                   ///< null unless is_serving(state)
   ModelAliases model_aliases;                           ///< of the source that `model` was loaded from
   std::shared_ptr<const ModelDescription> description;  ///< of the model, or of the last one
-  std::shared_ptr<ModelStatistics> statistics;          ///< of all models that stood here, one after the other
+  /// Of all models that stood here, one after the other.
+  std::shared_ptr<ModelStatistics> statistics = std::make_shared<ModelStatistics>();
   std::optional<std::chrono::milliseconds> time_limit;  ///< of a request, as the model had it last
   std::uint64_t memory_bytes = 0;
   std::uint64_t last_use = 0;        ///< counts uses of the repository
@@ -66,7 +67,7 @@ struct ModelEntry {
   /// A load has failed: counts it and puts off the next attempt.
   void note_failure(const Error& error, std::chrono::milliseconds first_retry_delay);
 
-  /// A load has succeeded: the model serves, and continues the counters of its predecessors.
+  /// A load has succeeded: the model, which counts in `statistics`, serves.
   void install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes);
 

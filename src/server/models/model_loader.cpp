@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "generation/cache_budget.h"
-#include "server/failure_of.h"
 #include "server/models/model_eviction.h"
 #include "server/models/source_watch.h"
 
@@ -77,10 +77,13 @@ std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedM
 
 std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEvent event, bool is_reported) {
   Aftermath after;
+  std::shared_ptr<ModelStatistics> statistics;
   {
     const std::lock_guard lock(state_.mutex);
     if (state_.ended) return Error(ErrorCode::interrupted, "the server is going down");
-    if (!state_.table.put(source).apply(event, after).load) return std::nullopt;
+    ModelEntry& entry = state_.table.put(source);
+    if (!entry.apply(event, after).load) return std::nullopt;
+    statistics = entry.statistics;
   }
   std::string fingerprint;
   std::shared_ptr<ServedModel> loaded;
@@ -89,8 +92,10 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   const MemoryOfDevices devices_before = provider::read_device_memory(Machine::this_one());
   std::optional<Error> failure = failure_of([&] {
     if (source.fingerprint) fingerprint = source.fingerprint();
-    loaded = ModelReaper::adopt(state_.reaper, source.load());
-    loaded->set_device_uses(devices_before);
+    ModelParts parts = source.load();
+    std::vector<DeviceUse> uses = device_uses(parts, devices_before);
+    loaded =
+        ModelReaper::adopt(state_.reaper, std::make_unique<ServedModel>(std::move(parts), statistics, std::move(uses)));
     description = describe(*loaded);
   });
   if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");

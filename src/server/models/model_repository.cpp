@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
 #include "base/utf8_prefix.h"
-#include "server/failure_of.h"
 #include "server/models/model_loader.h"
-#include "server/time_limits.h"
+#include "server/requests/time_limits.h"
 
 namespace gpux::server {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpux/error.h"
-#include "server/model_description.h"
+#include "server/models/model_description.h"
 #include "server/models/model_eviction.h"
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"

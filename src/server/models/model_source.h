@@ -1,13 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "gpux/error.h"
 #include "server/models/model_aliases.h"
-#include "server/models/served_model.h"
+#include "server/models/model_parts.h"
 
 namespace gpux::server {
 
@@ -17,9 +16,9 @@ struct ModelSource {
   ModelAliases aliases;
   bool pinned = false;   ///< never evicted
   bool required = true;  ///< load_all() fails where this does
-  /// Makes the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
+  /// Loads the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
   /// failure alone.
-  std::function<std::unique_ptr<ServedModel>()> load;
+  std::function<ModelParts()> load;
   /// Differs when the files behind the model have changed. Null: they never do.
   std::function<std::string()> fingerprint;
   std::optional<Error> unusable;  ///< it cannot be found, as is known before load() says so

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
-#include "server/failure_of.h"
 
 namespace gpux::server {
 

@@ -157,7 +157,7 @@ void ServedModels::add_repository(const Store& store, std::vector<ModelSource>& 
       // One folder that cannot be read costs that model alone.
       source.name = listed.name;
       source.version = listed.version;
-      source.load = [failure]() -> std::unique_ptr<ServedModel> { throw Error(failure); };
+      source.load = [failure]() -> ModelParts { throw Error(failure); };
       source.fingerprint = [failure] { return failure.message(); };
     }
     source.required = false;

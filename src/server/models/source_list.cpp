@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/failure_of.h"
 #include "base/log.h"
-#include "server/failure_of.h"
 
 namespace gpux::server {
 

@@ -10,8 +10,8 @@
 
 #include "server/http/server.h"
 #include "server/protocols/route.h"
-#include "server/request_work.h"
-#include "server/service_state.h"
+#include "server/protocols/service_state.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/embed_job.h"
+#include "server/jobs/embed_job.h"
 #include "server/protocols/call.h"
 
 namespace gpux::server {

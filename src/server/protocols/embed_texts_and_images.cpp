@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "server/embed_job.h"
-#include "server/image_embed_job.h"
+#include "server/jobs/embed_job.h"
+#include "server/jobs/image_embed_job.h"
 #include "server/protocols/error_answers.h"
 
 namespace gpux::server {

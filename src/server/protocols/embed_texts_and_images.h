@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "server/jobs/text_figures.h"
 #include "server/protocols/call.h"
 #include "server/protocols/text_inputs.h"
-#include "server/text_figures.h"
 
 namespace gpux::server {
 

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "server/api_keys.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/request_error.h"
+#include "server/requests/api_keys.h"
 
 namespace gpux::server {
 namespace {

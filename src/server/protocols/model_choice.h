@@ -5,8 +5,8 @@
 #include <string>
 
 #include "server/models/served_model.h"
+#include "server/models/text_ability.h"
 #include "server/protocols/call.h"
-#include "server/text_ability.h"
 
 /// Which model a request is for.
 namespace gpux::server {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "server/probe.h"
+#include "server/models/probe.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {

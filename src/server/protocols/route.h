@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "server/browser_access.h"
+#include "server/models/text_ability.h"
 #include "server/protocols/field.h"
-#include "server/text_ability.h"
+#include "server/requests/browser_access.h"
 
 namespace gpux::server {
 

@@ -7,7 +7,7 @@
 
 #include "base/base64.h"
 #include "server/protocols/request_json.h"
-#include "server/request_work.h"
+#include "server/requests/request_work.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -52,11 +52,6 @@ std::vector<TextInput> read_text_inputs(const RequestJson& value, const std::str
     }
   }
   return inputs;
-}
-
-std::string text_of(const TextInput& input, const text::Tokenizer& tokenizer) {
-  if (const auto* ids = std::get_if<TokenIds>(&input)) return tokenizer.decode(*ids);
-  return std::get<std::string>(input);
 }
 
 void append_vector(std::string& out, const std::vector<float>& vector, bool base64) {

@@ -58,7 +58,7 @@ Json keep_alive_schema(const ServedList&) {
 }
 
 constexpr Field model_field{"model", text, optional, model_names};
-constexpr Field images_field{"images", other, undocumented};
+constexpr Field images_field{"images", other, optional, only_empty_list};
 
 constexpr std::array<Field, 8> general_table{{
     model_field,
@@ -98,14 +98,15 @@ constexpr std::array<Field, 7> generate_table{{
     {"prompt", text},
     {"system", text},
     {"raw", flag},
-    {"suffix", text, undocumented},
-    {"template", text, undocumented},
+    {"suffix", text, optional, only_empty_text},
+    {"template", text, optional, only_empty_text},
     refused_field("context", "accepted are the messages of /api/chat"),
     images_field,
 }};
 
 // Models stay loaded, and options of generated texts change no vector.
-constexpr std::array<Field, 2> unused_table{{{"keep_alive", other, undocumented}, {"options", other, undocumented}}};
+constexpr std::array<Field, 2> unused_table{
+    {{"keep_alive", other, optional, keep_alive_schema}, {"options", other, optional, only_empty_object}}};
 
 Json input_schema(const ServedList&) {
   const Json one{{"type", "string"}};
@@ -124,10 +125,10 @@ constexpr std::array<Field, 2> older_embed_table{{model_field, {"prompt", text, 
 constexpr std::array<Field, 6> show_table{{
     model_field,
     {"verbose", flag},
-    {"name", text, undocumented},
-    {"system", text, undocumented},
-    {"template", text, undocumented},
-    {"options", other, undocumented},
+    {"name", text, optional, model_names},
+    {"system", text, optional, only_empty_text},
+    {"template", text, optional, only_empty_text},
+    {"options", other, optional, only_empty_object},
 }};
 
 // Digits with one dot at most, off the text.

@@ -229,12 +229,12 @@ class CallReader {
         refuse(fmt::format("input '{}': binary_data_size is {}, and {} bytes are left of the body", name, *size,
                            binary_.size()));
       }
-      call_.inputs.emplace_back(name, read_binary_tensor(binary_.first(*size), owner_, *type, shape, name));
+      call_.run.inputs.emplace_back(name, read_binary_tensor(binary_.first(*size), owner_, *type, shape, name));
       binary_ = binary_.subspan(*size);
       return;
     }
     if (!data) refuse(fmt::format("input '{}' has no data", name));
-    call_.inputs.emplace_back(name, read_json_tensor(*data, *type, shape, name));
+    call_.run.inputs.emplace_back(name, read_json_tensor(*data, *type, shape, name));
   }
 
   void read_output(std::string_view text) {
@@ -249,7 +249,7 @@ class CallReader {
         refuse(fmt::format("an output has no member {}: accepted are name, parameters", shown(member.name)));
       }
     }
-    require_output(call_, output.name, signature_);
+    add_output(call_, output.name, signature_);
     if (!parameters_text.empty()) {
       const Parameters parameters(parameters_text, fmt::format("output '{}': ", output.name));
       if (parameters.has("shared_memory_region")) {
@@ -296,7 +296,7 @@ InferCall read_raw_input(const http::Piece& body, const Signature& signature) {
   }
   InferCall call;
   call.binary_outputs = true;
-  call.inputs.emplace_back(entry.name, read_binary_tensor(body.bytes, body.owner, type, shape, entry.name));
+  call.run.inputs.emplace_back(entry.name, read_binary_tensor(body.bytes, body.owner, type, shape, entry.name));
   return call;
 }
 

@@ -9,14 +9,14 @@
 #include "base/home.h"
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
-#include "server/probe.h"
+#include "server/jobs/infer_submission.h"
+#include "server/models/probe.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/open_inference/messages.h"
 #include "server/protocols/open_inference/operations.h"
 #include "server/protocols/readiness.h"
-#include "server/text_job.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
@@ -61,17 +61,11 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWo
     throw;
   }
   // What was read is all that is kept.
-  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->inputs)));
+  if (share != nullptr) (void)share->resize(std::min(share->bytes(), bytes_of(asked->run.inputs)));
   if (const auto timeout = asked->timeout) work.deadline.bring_forward(request.arrived + *timeout);
-  std::vector<std::string> outputs;
-  for (const RequestedOutput& output : asked->outputs) outputs.push_back(output.name);
-  const Pending pending = submit(
-      model,
-      {.inputs = std::move(asked->inputs),
-       .outputs = std::move(outputs),
-       .priority = asked->priority,
-       .arrived = request.arrived},
-      work,
+  asked->run.arrived = request.arrived;
+  const Pending pending = submit_infer(
+      model, std::move(asked->run), work,
       [exchange, model, asked, share, arrived = request.arrived](runtime::InferAnswer&& result) {
         try {
           if (result.error) throw Error(*result.error);

@@ -171,7 +171,7 @@ std::string bytes_elements(const Tensor& tensor) {
 }
 
 void InferCall::set_schedule(std::uint64_t wanted_priority, std::uint64_t timeout_microseconds) noexcept {
-  priority = static_cast<int>(std::min<std::uint64_t>(wanted_priority, 1U << 20));
+  run.priority = static_cast<int>(std::min<std::uint64_t>(wanted_priority, 1U << 20));
   if (timeout_microseconds == 0) return;
   timeout = std::chrono::microseconds(std::min<std::uint64_t>(timeout_microseconds, std::uint64_t{1} << 50));
 }
@@ -180,16 +180,18 @@ void require_input(const InferCall& call, std::string_view name, const Signature
   if (!has_name(signature.inputs, name)) {
     refuse(fmt::format("there is no input {}; inputs: {}", shown(name), join(names_of(signature.inputs))));
   }
-  if (find(call.inputs, name) != nullptr) refuse(fmt::format("input '{}' is given twice", name));
+  if (find(call.run.inputs, name) != nullptr) refuse(fmt::format("input '{}' is given twice", name));
 }
 
-void require_output(const InferCall& call, std::string_view name, const Signature& signature) {
-  if (!has_name(signature.outputs, name)) {
+void add_output(InferCall& call, std::string_view name, const Signature& signature) {
+  const auto found = std::ranges::find(signature.outputs, name, &SignatureEntry::name);
+  if (found == signature.outputs.end()) {
     refuse(fmt::format("there is no output {}; outputs: {}", shown(name), join(names_of(signature.outputs))));
   }
   for (const RequestedOutput& other : call.outputs) {
     if (other.name == name) refuse(fmt::format("output '{}' is asked for twice", name));
   }
+  call.run.outputs.push_back(static_cast<std::size_t>(found - signature.outputs.begin()));
 }
 
 std::vector<AnsweredOutput> answered_outputs(const InferResponse& response) {

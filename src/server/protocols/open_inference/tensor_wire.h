@@ -14,6 +14,7 @@
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
 #include "project/project_file.h"
+#include "runtime/scheduling/scheduler.h"
 
 /// What the Open Inference Protocol's two forms, REST and gRPC, have in common: datatypes, raw tensors, and what an
 /// inference asks for and is answered with.
@@ -45,13 +46,12 @@ struct RequestedOutput {
   std::uint32_t classes = 0;  ///< classification: the best so many of the last dimension as strings; 0: the tensor
 };
 
-/// What one call of infer asks.
+/// What one call of infer asks: a run, and how it is answered.
 struct InferCall {
+  runtime::InferRequest run;  ///< inputs, outputs and priority: 1 is the highest; 0 is the model's default
   std::string id;
-  NamedValues inputs;
-  std::vector<RequestedOutput> outputs;  ///< empty: all
+  std::vector<RequestedOutput> outputs;  ///< of the run, in its order; empty: all
   bool binary_outputs = false;           ///< for outputs that do not say
-  int priority = 0;                      ///< 1 is the highest; 0 is the model's default
   std::optional<std::chrono::microseconds> timeout;
 
   /// From the protocol's parameters; 0 is none.
@@ -64,8 +64,8 @@ inline constexpr std::array<const char*, 3> sequence_parameters{"sequence_id", "
 /// Error invalid_input where the model has no such input, or the call has it already.
 void require_input(const InferCall& call, std::string_view name, const Signature& signature);
 
-/// The same of outputs.
-void require_output(const InferCall& call, std::string_view name, const Signature& signature);
+/// Adds an output to the run. Errors as of require_input().
+void add_output(InferCall& call, std::string_view name, const Signature& signature);
 
 /// What the answer is made of.
 struct InferResponse {

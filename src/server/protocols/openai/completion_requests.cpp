@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/generation.h"
 #include "server/protocols/openapi/texts.h"
 #include "server/protocols/request_json.h"
@@ -31,9 +32,9 @@ constexpr std::array<Field, 1> prompt_table{{{"prompt", other, required, prompts
 constexpr std::array<Field, 5> completion_table{{
     {"logprobs", whole, optional, nullptr, {}, max_log_probabilities},
     {"add_special_tokens", flag},
-    {"best_of", count, undocumented},
-    {"echo", flag, undocumented},
-    {"suffix", text, undocumented},
+    {"best_of", count, undocumented},  // as `n`, which a schema cannot say
+    {"echo", flag, optional, only_false},
+    {"suffix", text, optional, only_empty_text},
 }};
 
 }  // namespace

@@ -18,7 +18,7 @@
 #include "server/protocols/openai/completion_requests.h"
 #include "server/protocols/openai/embedding_requests.h"
 #include "server/protocols/openai/operations.h"
-#include "server/request_trace.h"
+#include "server/requests/request_trace.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server::openai {

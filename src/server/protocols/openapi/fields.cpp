@@ -53,6 +53,18 @@ Json object_schema(std::span<const Field> fields, const ServedList& models) {
   return object_schema(std::move(properties), std::move(required));
 }
 
+Json only_empty_text(const ServedList&) {
+  return or_null({{"const", ""}});
+}
+
+Json only_empty_list(const ServedList&) {
+  return or_null({{"type", "array"}, {"maxItems", 0}});
+}
+
+Json only_empty_object(const ServedList&) {
+  return or_null({{"type", "object"}, {"maxProperties", 0}});
+}
+
 Json only_false(const ServedList&) {
   return or_null({{"const", false}});
 }

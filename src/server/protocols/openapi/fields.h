@@ -10,7 +10,10 @@ namespace gpux::server::openapi {
 /// An object that has these fields and no others.
 Json object_schema(std::span<const Field> fields, const ServedList& models);
 
-/// As a FieldSchema: a flag that may only be false.
+/// As a FieldSchema: the only value that is accepted, or null.
 Json only_false(const ServedList& models);
+Json only_empty_text(const ServedList& models);
+Json only_empty_list(const ServedList& models);
+Json only_empty_object(const ServedList& models);
 
 }  // namespace gpux::server::openapi

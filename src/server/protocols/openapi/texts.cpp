@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
@@ -42,6 +47,20 @@ Json model_names(const std::vector<const ServedModel*>& models) {
   Json names = Json::array();
   for (const ServedModel* model : models) names.push_back(model->name());
   return or_null({{"enum", std::move(names)}});
+}
+
+Json prompt_names(const ServedList& models) {
+  std::optional<std::set<std::string>> common;
+  for (const ServedModel* model : models) {
+    const auto names =
+        model->encoder() ? embedding::prompt_names(model->encoder()->model()) : std::vector<std::string>();
+    std::set<std::string> both;
+    for (const std::string& name : names) {
+      if (!common || common->contains(name)) both.insert(name);
+    }
+    common = std::move(both);
+  }
+  return common && !common->empty() ? or_null({{"enum", *common}}) : Json();
 }
 
 Json token_schema(const std::vector<const ServedModel*>& models) {

@@ -2,14 +2,17 @@
 
 #include <cstddef>
 
+#include "server/models/text_ability.h"
 #include "server/protocols/openapi/operation.h"
-#include "server/text_ability.h"
 
 /// Schemas of texts, tokens and vectors, as several protocols have them.
 namespace gpux::server::openapi {
 
 /// The names of the models, or null.
 Json model_names(const ServedList& models);
+
+/// The names of prompts that all of the models have, or null; nothing where there are none.
+Json prompt_names(const ServedList& models);
 
 /// The id of a token that all of the models have.
 Json token_schema(const ServedList& models);

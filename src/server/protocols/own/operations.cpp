@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "server/models/text_ability.h"
 #include "server/protocols/tei/operations.h"
-#include "server/text_ability.h"
 #include "tensor/integer_range.h"
 #include "tensor/small_float.h"
 
@@ -111,7 +111,7 @@ Json request_schema(const ServedList& models) {
     accepted.push_back({{"type", "array"}, {"items", item}});
     accepted.push_back(std::move(item));
     if (is_able(*model, TextAbility::classify)) accepted.push_back(tei::classify_schema());
-    if (model->image_tower() != nullptr) accepted.push_back(tei::image_labels_schema());
+    if (model->has_image_tower()) accepted.push_back(tei::image_labels_schema());
   }
   return any_of(std::move(accepted));
 }
@@ -120,7 +120,7 @@ Json answer_schema(const ServedList& models) {
   Json given = Json::array();
   for (const ServedModel* model : models) {
     // What texts are answered depends on the task, and may be JSON of its own.
-    if (model->pipeline() || model->image_tower() != nullptr) return Json::object();
+    if (model->pipeline() || model->has_image_tower()) return Json::object();
     Json item = item_schema(model->signature().outputs, true);
     given.push_back({{"type", "array"}, {"items", item}});
     given.push_back(std::move(item));

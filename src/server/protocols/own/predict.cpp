@@ -10,14 +10,14 @@
 #include "base/spelling.h"
 #include "runtime/json_items.h"
 #include "server/http/form.h"
+#include "server/jobs/infer_submission.h"
+#include "server/jobs/run_job.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/tei/classify.h"
 #include "server/protocols/tei/label_images.h"
-#include "server/run_job.h"
-#include "server/text_job.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server::own {
@@ -110,8 +110,8 @@ void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestW
                  const std::shared_ptr<ServedModel>& model, NamedValues inputs, const SubmitOptions& options,
                  const std::shared_ptr<MemoryShare>& share) {
   const http::Request& request = exchange->request();
-  const Pending pending = submit(
-      model, {.inputs = std::move(inputs), .outputs = {}, .priority = 0, .arrived = request.arrived}, work,
+  const Pending pending = submit_infer(
+      model, {.inputs = std::move(inputs), .arrived = request.arrived}, work,
       [exchange, model, share, arrived = request.arrived](runtime::InferAnswer&& result) {
         try {
           if (result.error) throw Error(*result.error);
@@ -170,11 +170,11 @@ std::size_t items_in_flight(const ServedModel& model) {
 
 // Queues an item of a list, which may come to several runs of its own.
 void queue_item(const std::shared_ptr<ItemList>& list, const std::shared_ptr<ServedModel>& model,
-                const RequestWork& work, std::size_t index, ServedModel::Call call, runtime::Completion done) {
+                const RequestWork& work, std::size_t index, runtime::InferRequest run, runtime::Completion done) {
   const auto here = list->unread.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no;
   list->pending.begin(index);
-  list->pending.add(index, submit(
-                               model, std::move(call), work,
+  list->pending.add(index, submit_infer(
+                               model, std::move(run), work,
                                [list, index, done = std::move(done)](runtime::InferAnswer&& answer) {
                                  list->pending.end(index);
                                  done(std::move(answer));
@@ -185,24 +185,23 @@ void queue_item(const std::shared_ptr<ItemList>& list, const std::shared_ptr<Ser
 // All of a list, or nothing: the first failure is the answer, and the rest is dropped.
 void predict_list(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
                   const std::shared_ptr<ServedModel>& model, const std::shared_ptr<ItemList>& list) {
-  RunJob::Work runs{.count = list->unread.items.size(), .item = "item", .is_list = true, .outputs = {}};
-  runs.arrived = exchange->request().arrived;
+  RunJob::Work runs{.count = list->unread.items.size(), .item = "item", .is_list = true};
+  runs.run.arrived = exchange->request().arrived;
   runs.request = work;
   runs.max_in_flight = items_in_flight(*model);
   runs.prepare = [list, model](std::size_t index) { return list->read(index, *model); };
   // Numbers become a few times their text at most.
   runs.cost = [list](std::size_t index) { return 4 * list->unread.items[index].size(); };
-  runs.queue = [list, model, work, arrived = runs.arrived](std::size_t index, NamedValues&& inputs, bool is_admitted,
-                                                           runtime::Completion done) {
-    ServedModel::Call call{.inputs = std::move(inputs), .outputs = {}, .arrived = arrived};
-    call.is_admitted = is_admitted;
-    queue_item(list, model, work, index, std::move(call), std::move(done));
+  runs.queue = [list, model, work, arrived = runs.run.arrived](std::size_t index, NamedValues&& inputs,
+                                                               bool is_admitted, runtime::Completion done) {
+    runtime::InferRequest run{.inputs = std::move(inputs), .arrived = arrived, .is_admitted = is_admitted};
+    queue_item(list, model, work, index, std::move(run), std::move(done));
   };
   runs.stop_others = [list] { list->pending.cancel(); };
   runs.take = [list, model](std::size_t index, NamedValues&& outputs) {
     return list->take(index, std::move(outputs), model->declared_outputs());
   };
-  const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.arrived](
+  const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.run.arrived](
                           const std::optional<Error>& error, const RunJob::Times& times) {
     try {
       // After an error others may still be read or taken: what they use is let go with them.
@@ -216,7 +215,7 @@ void predict_list(const std::shared_ptr<http::Exchange>& exchange, const Request
       exchange->respond(error_response(current_error(), Protocol::own));
     }
   };
-  const auto job = std::make_shared<RunJob>(model, std::move(runs), answer);
+  const auto job = std::make_shared<RunJob>(session_of(model), std::move(runs), answer);
   cancel_when_gone(*exchange, work, [job] { job->cancel(); });
   job->start();
 }

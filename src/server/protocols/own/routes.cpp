@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 
 #include "gpux/provider_manager.h"
-#include "server/health_report.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
+#include "server/models/health_report.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/own/openapi_document.h"
 #include "server/protocols/own/operations.h"
 #include "server/protocols/own/predict.h"
 #include "server/protocols/readiness.h"
-#include "server/protocols/routes.h"
 #include "server/protocols/text_inputs.h"
 #include "tensor/json_writer.h"
 
@@ -179,14 +178,14 @@ void document(const RouteCall& call) {
   call.exchange->respond(
       http::Response::json(200, openapi_json(call.service.repository.models(),
                                              call.service.repository.name_of(call.service.options.default_model),
-                                             all_routes(), !call.service.options.api_keys.empty())));
+                                             call.service.routes, !call.service.options.api_keys.empty())));
 }
 
 void page(const RouteCall& call) {
   http::Response response;
   response.headers.add("Content-Type", "text/html; charset=utf-8");
   response.text = openapi_page(call.service.repository.models(),
-                               call.service.repository.name_of(call.service.options.default_model), all_routes(),
+                               call.service.repository.name_of(call.service.options.default_model), call.service.routes,
                                !call.service.options.api_keys.empty());
   call.exchange->respond(std::move(response));
 }

@@ -1,9 +1,9 @@
 #include "server/protocols/tei/operations.h"
 
+#include "server/models/text_ability.h"
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/tei/requests.h"
 #include "server/protocols/text_inputs.h"
-#include "server/text_ability.h"
 
 namespace gpux::server::tei {
 namespace {

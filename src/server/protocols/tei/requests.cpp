@@ -41,8 +41,8 @@ Schema direction_schema(const ServedList&) {
 }
 
 constexpr Field inputs_field{"inputs", other, required, inputs_schema};
-constexpr Field prompt_field{"prompt_name", text, undocumented};
-constexpr Field truncate_field{"truncate", flag, undocumented};
+constexpr Field prompt_field{"prompt_name", text, optional, openapi::prompt_names};
+constexpr Field truncate_field{"truncate", flag};
 constexpr Field direction_field{"truncation_direction", choice, optional, direction_schema, directions};
 
 constexpr std::array<Field, 6> embed_table{{
@@ -51,7 +51,7 @@ constexpr std::array<Field, 6> embed_table{{
     {"dimensions", count, optional, openapi::dimensions_schema},
     truncate_field,
     prompt_field,
-    {"normalize", flag, undocumented},
+    {"normalize", flag},
 }};
 
 constexpr std::array<Field, 4> embed_all_table{{inputs_field, direction_field, truncate_field, prompt_field}};
@@ -86,7 +86,7 @@ constexpr std::array<Field, 6> rerank_table{{
     {"raw_scores", flag},
     {"return_text", flag},
     {"truncate", flag},
-    {"truncation_direction", choice, undocumented, nullptr, directions},
+    direction_field,
 }};
 
 constexpr std::array<Field, 2> sentences_table{{

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "server/jobs/infer_submission.h"
+#include "server/jobs/text_figures.h"
 #include "server/protocols/error_answers.h"
-#include "server/text_figures.h"
-#include "server/text_job.h"
 
 namespace gpux::server::tei {
 
@@ -20,8 +20,9 @@ void run_texts(const std::shared_ptr<http::Exchange>& exchange, const RequestWor
                const pipeline::PrepareOptions& options, Body body) {
   const http::Request& request = exchange->request();
   const auto figures = std::make_shared<TextFigures>();
-  const Pending pending = submit(
-      model, {.inputs = std::move(inputs), .outputs = std::move(outputs), .priority = 0, .arrived = request.arrived},
+  const Pending pending = submit_infer(
+      model,
+      {.inputs = std::move(inputs), .outputs = output_indices(outputs, model->signature()), .arrived = request.arrived},
       work,
       [exchange, body = std::move(body), figures, compute_type = compute_type_of(model->runtime().verdict()),
        arrived = request.arrived](runtime::InferAnswer&& answer) {

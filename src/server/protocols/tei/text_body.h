@@ -5,7 +5,7 @@
 
 #include "server/http/message.h"
 #include "server/protocols/plain_text.h"
-#include "server/request_work.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server::tei {
 

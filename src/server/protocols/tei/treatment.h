@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/embed_job.h"
+#include "server/jobs/embed_job.h"
 #include "server/models/served_model.h"
 #include "server/protocols/tei/requests.h"
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/http/server.h"
+#include "server/metrics/grpc_counts.h"
+#include "server/models/served_model.h"
+
+namespace gpux::server {
+
+/// What the transports count. Without gRPC `grpc` is null.
+struct TransportCounts {
+  http::Counters http;
+  std::shared_ptr<const GrpcCounts> grpc;
+};
+
+/// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of
+/// gRPC's interceptors where these have one, and gpux_… elsewhere.
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
+
+/// The same counts as JSON, with the provider of each model.
+std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
+
+/// Whether an Accept field asks for JSON rather than text.
+bool prefers_json(std::string_view accept);
+
+}  // namespace gpux::server

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "embedding/image_encoder.h"
+#include "embedding/sentence_encoder.h"
+#include "generation/chat_prompt.h"
+#include "generation/engine.h"
+#include "gpux/generator.h"
+#include "pipeline/pipeline.h"
+#include "project/project_file.h"
+#include "runtime/image_input.h"
+#include "server/models/device_use.h"
+#include "server/models/render_pace.h"
+#include "server/models/served_session.h"
+
+namespace gpux::server {
+
+/// What a model that generates text is made of besides its session.
+struct TextGeneration {
+  std::shared_ptr<generation::Engine> engine;  ///< its session is the model's; null: the model generates no text
+  GeneratorOptions options;
+  std::string family;                                  ///< "model_type" of config.json, as "qwen3"
+  std::shared_ptr<const generation::ChatPrompt> chat;  ///< makes prompts of conversations; null: it takes none
+  std::string lack_of_chat;                            ///< why `chat` is null
+  std::shared_ptr<RenderPace> render_pace = std::make_shared<RenderPace>();  ///< of `chat`
+};
+
+/// What a served model is made of: loaded, and before its queue. What is null or empty, the model has no use for.
+struct ModelParts {
+  std::string name, version;
+  /// 64 hexadecimal digits: of a stored model its package's digest; else of where its files are, their sizes and times.
+  std::string digest = {};
+  std::optional<ProjectFile> project = {};
+  SessionParts session;
+  std::shared_ptr<const embedding::SentenceEncoder> encoder = {};     ///< makes vectors of texts
+  std::shared_ptr<const pipeline::Pipeline> pipeline = {};            ///< makes inputs of texts
+  std::optional<runtime::ImageInput> image_input = {};                ///< the input that is given images
+  std::shared_ptr<const embedding::ImageEncoder> image_encoder = {};  ///< makes vectors of images
+  std::optional<SessionParts> image_tower = {};                       ///< what `image_encoder` is for; empty: `session`
+  TextGeneration generation = {};
+};
+
+/// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's
+/// errors about the values are ignored. Error: the device's.
+void warm_up(const ModelParts& parts);
+
+/// The memory that the sessions take on each of their devices; empty for processors. `before`: what was free before
+/// they were loaded.
+[[nodiscard]] std::vector<DeviceUse> device_uses(const ModelParts& parts, const MemoryOfDevices& before);
+
+}  // namespace gpux::server

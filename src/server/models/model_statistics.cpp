@@ -1,0 +1,110 @@
+#include "server/models/model_statistics.h"
+
+#include <algorithm>
+
+namespace gpux::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+void Histogram::add(std::chrono::nanoseconds duration) noexcept {
+  const double seconds = std::chrono::duration<double>(duration).count();
+  const auto place = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  counts_[static_cast<std::size_t>(place)].fetch_add(1, std::memory_order_relaxed);
+  nanoseconds_.fetch_add(duration.count(), std::memory_order_relaxed);
+}
+
+std::uint64_t Histogram::count() const noexcept {
+  std::uint64_t total = 0;
+  for (const auto& count : counts_) total += count.load(std::memory_order_relaxed);
+  return total;
+}
+
+std::chrono::nanoseconds Histogram::sum() const noexcept {
+  return std::chrono::nanoseconds(nanoseconds_.load(std::memory_order_relaxed));
+}
+
+std::uint64_t Histogram::in_bucket(std::size_t index) const noexcept {
+  return counts_[index].load(std::memory_order_relaxed);
+}
+
+void EngineCounts::add(const std::shared_ptr<const generation::Engine>& engine) {
+  const std::lock_guard lock(mutex_);
+  engines_.push_back(engine);
+}
+
+void EngineCounts::remove(const std::shared_ptr<const generation::Engine>& engine) {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(engines_, engine) == 0) return;
+  const generation::EngineStatistics last = engine->statistics();
+  ended_.steps += last.steps;
+  ended_.prompt_tokens += last.prompt_tokens;
+  ended_.reused_tokens += last.reused_tokens;
+  ended_.generated_tokens += last.generated_tokens;
+  ended_.finished += last.finished;
+  ended_.cancelled += last.cancelled;
+  ended_.failed += last.failed;
+  ended_.preempted += last.preempted;
+}
+
+generation::EngineStatistics EngineCounts::sum() const {
+  const std::lock_guard lock(mutex_);
+  generation::EngineStatistics sum = ended_;
+  for (const auto& engine : engines_) {
+    const generation::EngineStatistics one = engine->statistics();
+    sum.running += one.running;
+    sum.waiting += one.waiting;
+    sum.slots += one.slots;
+    sum.cached_tokens += one.cached_tokens;
+    sum.cache_bytes += one.cache_bytes;
+    sum.max_cache_bytes += one.max_cache_bytes;
+    sum.steps += one.steps;
+    sum.prompt_tokens += one.prompt_tokens;
+    sum.reused_tokens += one.reused_tokens;
+    sum.generated_tokens += one.generated_tokens;
+    sum.finished += one.finished;
+    sum.cancelled += one.cancelled;
+    sum.failed += one.failed;
+    sum.preempted += one.preempted;
+  }
+  return sum;
+}
+
+void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {
+  failure.add(Clock::now() - arrived);
+  switch (error.code()) {
+    case ErrorCode::resource_exhausted:
+      ++(admitted ? failed : rejected);
+      break;
+    case ErrorCode::interrupted:
+      ++cancelled;
+      break;
+    case ErrorCode::deadline_exceeded:
+      ++expired;
+      break;
+    case ErrorCode::invalid_input:
+      ++invalid;
+      break;
+    default:
+      ++failed;
+  }
+}
+
+void ModelStatistics::count(const runtime::RunReport& run) {
+  ++runs;
+  const std::lock_guard lock(mutex_);
+  BatchStatistics& batch = batches_[run.rows];
+  ++batch.runs;
+  batch.input += run.input;
+  batch.compute += run.compute;
+  batch.output += run.output;
+}
+
+std::map<std::int64_t, BatchStatistics> ModelStatistics::batches() const {
+  const std::lock_guard lock(mutex_);
+  return batches_;
+}
+
+}  // namespace gpux::server

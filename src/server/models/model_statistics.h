@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "generation/engine.h"
+#include "gpux/error.h"
+#include "runtime/scheduling/scheduler.h"
+
+namespace gpux::server {
+
+/// Counts durations in buckets. Thread-safe.
+class Histogram {
+ public:
+  /// Upper bounds in seconds; what is longer goes into one more bucket.
+  static constexpr std::array<double, 16> bounds{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+                                                 0.05,   0.1,     0.25,   0.5,   1,      2.5,   5,    10};
+
+  void add(std::chrono::nanoseconds duration) noexcept;
+  [[nodiscard]] std::uint64_t count() const noexcept;
+  [[nodiscard]] std::chrono::nanoseconds sum() const noexcept;
+  /// Of one bucket alone, the one above all bounds last.
+  [[nodiscard]] std::uint64_t in_bucket(std::size_t index) const noexcept;
+
+ private:
+  std::array<std::atomic<std::uint64_t>, bounds.size() + 1> counts_{};
+  std::atomic<std::int64_t> nanoseconds_ = 0;
+};
+
+/// All runs that had the same number of rows.
+struct BatchStatistics {
+  std::uint64_t runs = 0;
+  std::chrono::nanoseconds input{0}, compute{0}, output{0};
+};
+
+/// What the engines of one model count, also those that it had before it was reloaded. Thread-safe.
+class EngineCounts {
+ public:
+  void add(const std::shared_ptr<const generation::Engine>& engine);
+  /// It ends: its counts stay.
+  void remove(const std::shared_ptr<const generation::Engine>& engine);
+  /// Sums; of the engines that there are now, where it is what they do now.
+  [[nodiscard]] generation::EngineStatistics sum() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const generation::Engine>> engines_;
+  generation::EngineStatistics ended_;
+};
+
+/// What is counted of texts that a model generates.
+struct GenerationStatistics {
+  Histogram time_to_first_token;  ///< from the request's arrival
+  Histogram time_between_tokens;
+  std::atomic<std::uint64_t> prompt_tokens = 0, cached_tokens = 0,
+                             generated_tokens = 0;  ///< of texts that are complete
+  EngineCounts engines;
+};
+
+/// How requests of one model ended. Each is counted once. Kept when the model is reloaded. Thread-safe.
+struct ModelStatistics {
+  std::atomic<std::uint64_t> succeeded = 0, rejected = 0, cancelled = 0, expired = 0, invalid = 0, failed = 0;
+  std::atomic<std::uint64_t> rows = 0;         ///< of those that succeeded
+  std::atomic<std::int64_t> last_success = 0;  ///< of a request; steady clock, nanoseconds; 0: none yet
+  std::atomic<std::int64_t> last_answer = 0;   ///< of the device, to a request or a probe; as last_success
+  Histogram total, queue, input, compute, output;
+  Histogram failure;  ///< from arrival to the error
+  GenerationStatistics generation;
+
+  /// Counts a failure by what it was. `admitted`: the model took the request, so that resource_exhausted is said by its
+  /// device, not by its queue.
+  void count(const Error& error, std::chrono::steady_clock::time_point arrived, bool admitted = false) noexcept;
+  void count(const runtime::RunReport& run);
+
+  [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows
+
+  /// Those that did not succeed.
+  [[nodiscard]] std::uint64_t failures() const noexcept { return rejected + cancelled + expired + invalid + failed; }
+
+  std::atomic<std::uint64_t> runs = 0;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, BatchStatistics> batches_;
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "server/http/server.h"
+#include "server/metrics/grpc_counts.h"
+#include "server/metrics/rendered_page.h"
+#include "server/models/model_repository.h"
+#include "server/protocols/route.h"
+#include "server/requests/browser_access.h"
+#include "server/requests/request_readers.h"
+#include "server/requests/time_limits.h"
+
+namespace gpux::server {
+
+struct ServiceOptions {
+  std::string default_model;                      ///< for routes without a name; empty: the only one that fits
+  std::vector<std::string> api_keys;              ///< empty: none is asked for
+  BrowserAccess browser_access;                   ///< of requests over TCP
+  std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
+  std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
+  bool log_requests = false;                      ///< one line of the log for each
+  std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
+  std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
+  unsigned reading_threads = 2;                   ///< for those, at most
+  std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
+  std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
+  /// For what requests hold while they are prepared: that of the transports. Null: no limit.
+  std::shared_ptr<MemoryBudget> memory;
+};
+
+/// What all requests share. Outlives each of them.
+struct ServiceState {
+  ServiceState(ModelRepository& models, ServiceOptions settings, std::span<const Route> all_routes)
+      : repository(models),
+        options(std::move(settings)),
+        routes(all_routes),
+        readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
+
+  ModelRepository& repository;
+  const ServiceOptions options;
+  const std::span<const Route> routes;       ///< of all protocols
+  std::function<http::Counters()> counters;  ///< of the transport; null: there are none
+  std::shared_ptr<const GrpcCounts> grpc_counts;
+  std::atomic<bool> is_ready = true;     ///< new traffic should come; false from the moment a drain begins
+  std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
+  RenderedPage metrics_text, metrics_json;
+  const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();
+  TimeLimits limits;
+  RequestReaders readers;  // last: its tasks use the rest
+};
+
+}  // namespace gpux::server

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/http/server.h"
+#include "server/requests/request_work.h"
+
+namespace gpux::server {
+
+/// A W3C trace context (https://www.w3.org/TR/trace-context/): "00-TRACE-PARENT-FLAGS".
+struct TraceParent {
+  std::string trace;   ///< 32 hexadecimal digits
+  std::string parent;  ///< 16
+  std::string flags;   ///< 2
+};
+
+/// Empty where the text is not a valid traceparent.
+std::optional<TraceParent> read_traceparent(std::string_view text);
+
+/// What a request is called in answers and logs.
+struct RequestNames {
+  std::string id;           ///< the client's where it sent a usable one, else a new one
+  std::string traceparent;  ///< the client's trace with a span of our own; empty where it sent none
+};
+
+RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent);
+
+struct TraceOptions {
+  RequestDeadline deadline;    ///< answers are written until the time that it has when they are given
+  bool log_request = false;    ///< each answer is a line of the log
+  bool page_may_read = false;  ///< answers tell a browser that the page of the request's Origin may read them
+};
+
+/// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
+/// traceparent with a span of their own where the client sent one.
+std::shared_ptr<http::Exchange> trace(std::shared_ptr<http::Exchange> exchange, TraceOptions options);
+
+}  // namespace gpux::server

@@ -1,0 +1,125 @@
+#include "server/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "server/protocols/ollama/routes.h"
+#include "server/protocols/open_inference/routes.h"
+#include "server/protocols/openai/routes.h"
+#include "server/protocols/own/routes.h"
+#include "server/protocols/tei/routes.h"
+
+namespace gpux::server {
+namespace {
+
+constexpr std::size_t max_segments = 8;
+
+// The path cut at its slashes. Decoded only where there is something to decode: most paths are plain.
+class Segments {
+ public:
+  explicit Segments(const http::Request& request) {
+    std::string_view path = request.target;
+    path = path.substr(0, path.find('?'));
+    if (path.find('%') != std::string_view::npos) {
+      decoded_ = request.segments();
+      for (const std::string& segment : decoded_) add(segment);
+    } else {
+      while (!path.empty()) {
+        if (path.front() == '/') path.remove_prefix(1);
+        const std::size_t end = std::min(path.find('/'), path.size());
+        add(path.substr(0, end));
+        path.remove_prefix(end);
+      }
+    }
+    if (count_ != 0 && parts_[count_ - 1].empty()) --count_;
+  }
+
+  [[nodiscard]] bool too_many() const noexcept { return too_many_; }
+
+  [[nodiscard]] std::span<const std::string_view> parts() const noexcept { return {parts_.data(), count_}; }
+
+ private:
+  void add(std::string_view part) {
+    if (count_ == max_segments) {
+      too_many_ = true;
+    } else {
+      parts_[count_++] = part;
+    }
+  }
+
+  std::vector<std::string> decoded_;
+  std::array<std::string_view, max_segments> parts_{};
+  std::size_t count_ = 0;
+  bool too_many_ = false;
+};
+
+// Fills the captures where the pattern fits.
+bool fits(std::string_view pattern, std::span<const std::string_view> segments, std::optional<std::string_view>& name,
+          std::optional<std::string_view>& version) {
+  name.reset();
+  version.reset();
+  if (segments.empty()) return pattern == "/";
+  for (const std::string_view segment : segments) {
+    if (pattern.empty()) return false;
+    pattern.remove_prefix(1);
+    const std::size_t end = std::min(pattern.find('/'), pattern.size());
+    const std::string_view part = pattern.substr(0, end);
+    pattern.remove_prefix(end);
+    if (part == "{name}") {
+      name = segment;
+    } else if (part == "{version}") {
+      version = segment;
+    } else if (part != segment) {
+      return false;
+    }
+  }
+  return pattern.empty();
+}
+
+// How errors are written where no route fits.
+Protocol protocol_of(std::string_view first_segment) {
+  if (first_segment == "v1") return Protocol::openai;
+  if (first_segment == "v2") return Protocol::open_inference;
+  return first_segment == "api" ? Protocol::ollama : Protocol::own;
+}
+
+}  // namespace
+
+std::span<const Route> all_routes() {
+  static const std::vector<Route> all = [] {
+    std::vector<Route> joined;
+    for (const std::span<const Route> some :
+         {own::routes(), open_inference_v2::routes(), openai::routes(), ollama::routes(), tei::routes(),
+          own::document_routes(), open_inference_v2::repository_routes()}) {
+      joined.insert(joined.end(), some.begin(), some.end());
+    }
+    return joined;
+  }();
+  return all;
+}
+
+RouteMatch match_route(const http::Request& request) {
+  RouteMatch match;
+  const Segments segments(request);
+  const auto parts = segments.parts();
+  if (!parts.empty()) match.protocol = protocol_of(parts.front());
+  if (segments.too_many()) return match;
+  std::optional<std::string_view> name, version;
+  for (const Route& route : all_routes()) {
+    if (route.method != request.method || !fits(route.path, parts, name, version)) continue;
+    match.route = &route;
+    match.protocol = route.protocol;
+    match.name = name;
+    match.version = version;
+    return match;
+  }
+  for (const Route& route : all_routes()) {
+    const bool is_new = std::ranges::find(match.allowed, route.method) == match.allowed.end();
+    if (is_new && fits(route.path, parts, name, version)) match.allowed.emplace_back(route.method);
+  }
+  return match;
+}
+
+}  // namespace gpux::server
