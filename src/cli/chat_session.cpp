@@ -94,8 +94,10 @@ void ChatSession::clear() {
 void ChatSession::answer(const std::string& text, Interrupts* interrupts) {
   std::vector<ChatMessage> messages = messages_;
   messages.push_back({.role = "user", .content = text});
-  generation::ChatDeltas deltas(*model_.engine, generation::chat_request(model_.engine->tokenizer(), model_.prompt,
-                                                                         messages, options_, settings_.settings()));
+  generation::ChatDeltas deltas(
+      *model_.engine,
+      generation::plan_chat(model_.prompt, model_.engine->tokenizer(),
+                            {.messages = messages, .options = options_, .settings = settings_.settings()}));
   const bool is_text = !context_->wants_json();
   AnswerPrinter printer(is_text, is_text && !context_->quiet && ::isatty(STDERR_FILENO) != 0);
   {

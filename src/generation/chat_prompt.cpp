@@ -199,7 +199,7 @@ bool ChatPrompt::find_tools() const {
 std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOptions& options,
                              std::chrono::system_clock::time_point now) const {
   if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
-  const bool has_tools = !options.tools.empty();
+  const bool has_tools = offers_tools(options);
   std::string text = rendered(messages, options, has_tools ? tool_template() : usual_, has_tools, now);
   if (has_tools && !shows_tools_ && !is_shown(text, messages, options, now)) {
     throw Error(ErrorCode::invalid_input,

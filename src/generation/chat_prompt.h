@@ -29,6 +29,11 @@ std::optional<ChatTemplateTexts> read_chat_templates(const std::filesystem::path
 /// The special tokens that ChatTemplateTexts has, also where there is no template. Errors as above.
 std::map<std::string, std::string> read_special_tokens(const std::filesystem::path& folder);
 
+/// Whether the model is shown the tools.
+[[nodiscard]] inline bool offers_tools(const ChatOptions& options) noexcept {
+  return !options.tools.empty() && options.tool_choice != ToolChoice::none;
+}
+
 /// Turns conversations into prompts. May be used by several threads at once; copies share the templates.
 class ChatPrompt {
  public:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "embedding/open_tokenizer.h"
+#include "generation/chat_plan.h"
 #include "generation/chat_prompt.h"
 #include "generation/chat_stream.h"
 #include "generation/decoder.h"
@@ -67,10 +68,11 @@ struct Generator::State {
         chat(std::move(kept)),
         verdict(engine.verdict()) {}
 
-  [[nodiscard]] generation::ChatRequest request_of(std::span<const ChatMessage> messages,
-                                                   const GenerationSettings& settings,
-                                                   const ChatOptions& options) const {
-    return generation::chat_request(engine.tokenizer(), chat.get(), messages, options, settings);
+  [[nodiscard]] generation::ChatPlan plan(std::span<const ChatMessage> messages, const GenerationSettings& settings,
+                                          const ChatOptions& options) const {
+    return generation::plan_chat(
+        chat.get(), engine.tokenizer(),
+        {.messages = {messages.begin(), messages.end()}, .options = options, .settings = settings});
   }
 
   generation::Engine engine;
@@ -87,8 +89,8 @@ struct GenerationStream::State {
 };
 
 struct ChatStream::State {
-  State(std::shared_ptr<void> loaded, generation::Engine& engine, generation::ChatRequest request)
-      : model(std::move(loaded)), deltas(engine, std::move(request)) {}
+  State(std::shared_ptr<void> loaded, generation::Engine& engine, generation::ChatPlan plan)
+      : model(std::move(loaded)), deltas(engine, std::move(plan)) {}
 
   std::shared_ptr<void> model;  // outlives the stream
   generation::ChatDeltas deltas;
@@ -153,13 +155,13 @@ const Completion& GenerationStream::completion() const {
 
 ChatCompletion Generator::chat(std::span<const ChatMessage> messages, const GenerationSettings& settings,
                                const ChatOptions& options, const ChatSink& sink) const {
-  return generation::chat(state_->engine, state_->request_of(messages, settings, options), sink);
+  return generation::chat(state_->engine, state_->plan(messages, settings, options), sink);
 }
 
 ChatStream Generator::stream_chat(std::span<const ChatMessage> messages, const GenerationSettings& settings,
                                   const ChatOptions& options) const {
   return ChatStream(
-      std::make_unique<ChatStream::State>(state_, state_->engine, state_->request_of(messages, settings, options)));
+      std::make_unique<ChatStream::State>(state_, state_->engine, state_->plan(messages, settings, options)));
 }
 
 std::string Generator::chat_prompt(std::span<const ChatMessage> messages, const ChatOptions& options) const {
