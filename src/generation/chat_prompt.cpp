@@ -155,21 +155,6 @@ ChatPrompt::ChatPrompt(ChatTemplateTexts texts)
   shows_tools_ = find_tools();
 }
 
-ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
-  std::optional<ChatTemplateTexts> texts = read_chat_templates(folder);
-  if (!texts) {
-    throw Error(ErrorCode::invalid_model,
-                "the model has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json), and "
-                "takes no messages: 'gpux generate' and Generator::generate() continue texts with it; to chat, write "
-                "its template into chat_template.jinja");
-  }
-  try {
-    return ChatPrompt(*std::move(texts));
-  } catch (const Error& error) {
-    throw error.within(folder.string());
-  }
-}
-
 // Some templates for tools take no conversation without.
 bool ChatPrompt::is_shown(std::string_view text_with_tools, std::span<const ChatMessage> messages,
                           const ChatOptions& options, std::chrono::system_clock::time_point now) const {

@@ -40,9 +40,6 @@ class ChatPrompt {
   /// Error invalid_model: a template cannot be used.
   explicit ChatPrompt(ChatTemplateTexts texts);
 
-  /// Of read_chat_templates(). Error invalid_model also where the model has no template.
-  static ChatPrompt from_folder(const std::filesystem::path& folder);
-
   /// The prompt, UTF-8, as transformers' apply_chat_template() makes it. It has its special tokens: it must be
   /// tokenized without adding special tokens (EncodeOptions::special_tokens = false), or the text would begin with two
   /// of them.

@@ -11,15 +11,14 @@
 #include "base/machine.h"
 #include "base/sha256.h"
 #include "embedding/graph_pooling.h"
-#include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
-#include "generation/decoder.h"
+#include "generation/decoder_signature.h"
 #include "generation/engine.h"
-#include "generation/model_files.h"
 #include "gpux/error.h"
 #include "importer/json_settings.h"
 #include "importer/sentence_model.h"
+#include "model/open_generator.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_fingerprint.h"
@@ -202,21 +201,13 @@ void measure_template(ServedModel& served) {
   served.render_pace().note(end - begin, end);
 }
 
-// A model without a template, or with one that cannot be used, still continues texts.
-void set_chat(ServedModel& served, const std::filesystem::path& folder) {
-  try {
-    std::optional<generation::ChatTemplateTexts> texts = generation::read_chat_templates(folder);
-    if (texts) {
-      served.set_chat(std::make_shared<const generation::ChatPrompt>(*std::move(texts)), {});
-      measure_template(served);
-      return;
-    }
-    served.set_chat(nullptr, "it has no chat template");
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::invalid_model) throw;
-    log::warning("{} takes no messages: {}", served.name(), error.message());
-    served.set_chat(nullptr, "its chat template cannot be used; the log of the server has the reason");
+void set_chat(ServedModel& served, generation::ModelChat chat) {
+  if (chat.has_template() && chat.problem()) {
+    if (chat.problem()->code() != ErrorCode::invalid_model) throw Error(*chat.problem());
+    log::warning("{} takes no messages: {}", served.name(), chat.problem()->message());
   }
+  served.set_chat(std::move(chat));
+  if (served.chat() != nullptr) measure_template(served);
 }
 
 void require_one_session(const std::string& name, const ServingRequest& serving) {
@@ -257,17 +248,15 @@ std::unique_ptr<ServedModel> load_decoder(const ListedModel& listed, OpenModel& 
   generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
-  generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
-  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
-  auto engine =
-      std::make_shared<generation::Engine>(opened.load_decoder(), std::move(tokenizer), std::move(files), generator);
+  const OpenGenerator open = open_generator(opened);
+  std::shared_ptr<generation::Engine> engine = open.load(generator);
   require_this_core(engine->runtime());
   Workers loaded;
   loaded.sessions.emplace_back(engine, &engine->runtime());
   auto served =
       std::make_unique<ServedModel>(listed.name, listed.version, std::move(loaded), opened.located.project, options);
   served->set_engine(std::move(engine), generator);
-  set_chat(*served, opened.located.onnx_file.parent_path());
+  set_chat(*served, open.read_chat());
   served->set_family(JsonSettings(opened.located.onnx_file.parent_path() / "config.json").text("model_type"));
   served->warm_up();
   return served;

@@ -205,6 +205,11 @@ Verdict ServedModel::verdict() const {
   return engine_ ? engine_->verdict() : runtime().verdict();
 }
 
+std::string_view ServedModel::lack_of_chat() const noexcept {
+  return chat_.has_template() ? "its chat template cannot be used; the log of the server has the reason"
+                              : "it has no chat template";
+}
+
 void ServedModel::set_engine(std::shared_ptr<generation::Engine> engine, const GeneratorOptions& options) {
   engine_ = std::move(engine);
   generator_options_ = options;

@@ -11,13 +11,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "embedding/image_encoder.h"
 #include "embedding/sentence_encoder.h"
-#include "generation/chat_prompt.h"
 #include "generation/engine.h"
+#include "generation/model_chat.h"
 #include "gpux/generator.h"
 #include "gpux/runtime.h"
 #include "pipeline/pipeline.h"
@@ -214,19 +215,16 @@ class ServedModel {
   void set_digest(std::string digest) noexcept { digest_ = std::move(digest); }
 
   /// What makes prompts of conversations; null where the model takes none.
-  [[nodiscard]] const std::shared_ptr<const generation::ChatPrompt>& chat() const noexcept { return chat_; }
+  [[nodiscard]] const generation::ChatPrompt* chat() const noexcept { return chat_.prompt(); }
 
   /// Why chat() is null.
-  [[nodiscard]] const std::string& lack_of_chat() const noexcept { return lack_of_chat_; }
+  [[nodiscard]] std::string_view lack_of_chat() const noexcept;
 
   /// Of chat().
   [[nodiscard]] RenderPace& render_pace() noexcept { return render_pace_; }
 
-  /// Before the first request: chat(), or why there is none.
-  void set_chat(std::shared_ptr<const generation::ChatPrompt> chat, std::string lack_of_chat) noexcept {
-    chat_ = std::move(chat);
-    lack_of_chat_ = std::move(lack_of_chat);
-  }
+  /// Before the first request.
+  void set_chat(generation::ModelChat chat) noexcept { chat_ = std::move(chat); }
 
   /// A request has texts in the engine: abandon() calls `end`, from any thread. The number is for end_texts().
   std::uint64_t begin_texts(std::function<void()> end);
@@ -303,9 +301,9 @@ class ServedModel {
   std::unique_ptr<ServedModel> image_tower_;
   std::shared_ptr<generation::Engine> engine_;
   GeneratorOptions generator_options_;
-  std::shared_ptr<const generation::ChatPrompt> chat_;
+  generation::ModelChat chat_;
   RenderPace render_pace_;
-  std::string lack_of_chat_, family_, digest_;
+  std::string family_, digest_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;
