@@ -46,21 +46,17 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   return longest * bytes_to_tokenize_a_byte;
 }
 
-bool has_constraint(const generation::ChatRequest& chat) {
-  return chat.settings.constraint.kind != OutputConstraint::Kind::none ||
-         chat.options.tool_choice == ToolChoice::required;
-}
-
 // Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
 // seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
 std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes, const RenderPace& pace) {
-  if (const auto* chat = std::get_if<generation::ChatRequest>(&request.asked)) {
-    return body_bytes * bytes_to_tokenize_a_byte + (has_constraint(*chat) ? work_here_bytes + 1 : 0) +
-           (pace.is_quick(Clock::now()) ? 0 : ReadersOptions{}.heavy_cost + 1);
-  }
-  const auto& continuation = std::get<Continuation>(request.asked);
-  const bool is_constrained = continuation.settings.constraint.kind != OutputConstraint::Kind::none;
-  return cost_to_tokenize(continuation.prompts) + (is_constrained ? work_here_bytes + 1 : 0);
+  const auto* continuation = std::get_if<Continuation>(&request.asked);
+  const auto* chat = std::get_if<generation::ChatRequest>(&request.asked);
+  const GenerationSettings& settings = chat != nullptr ? chat->settings : continuation->settings;
+  const bool has_constraint = settings.constraint.kind != OutputConstraint::Kind::none ||
+                              (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
+  const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
+  return (chat != nullptr ? body_bytes * bytes_to_tokenize_a_byte : cost_to_tokenize(continuation->prompts)) +
+         (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
 // Notes how long a template takes, also if it fails: it may be stopped after all of its steps.
