@@ -12,6 +12,7 @@
 #include "server/protocols/openai/answers.h"
 #include "server/protocols/openai/chat_requests.h"
 #include "server/protocols/openai/completion_requests.h"
+#include "server/protocols/tool_requests.h"
 
 namespace {
 
@@ -29,12 +30,12 @@ void read(const std::function<void()>& reader) {
   }
 }
 
-void check(const gpux::server::Conversation& conversation) {
-  const gpux::server::ToolUse& tools = conversation.tools;
-  require(tools.functions.size() <= gpux::server::max_tools, "more tools than are accepted");
-  require(tools.json.empty() == (tools.choice == gpux::server::ToolChoice::none), "tools that nobody may call");
-  if (!tools.json.empty()) require(Json::parse(tools.json).is_array(), "tools that are no list");
-  for (const auto& function : tools.functions) {
+void check(const gpux::generation::ChatRequest& chat) {
+  const gpux::ChatOptions& options = chat.options;
+  const auto functions = gpux::generation::tool_functions(options.tools);
+  require(functions.size() <= gpux::server::max_tools, "more tools than are accepted");
+  require(options.tool_choice == gpux::ToolChoice::automatic || !functions.empty(), "a choice of no tools");
+  for (const auto& function : functions) {
     require(function.parameters.empty() || Json::parse(function.parameters).is_object(),
             "parameters that are no object");
   }
@@ -75,13 +76,13 @@ void write(AnswerEvents& events, const std::string& text, std::string_view begin
 }  // namespace
 
 void gpux::fuzz::read_hostile(std::string_view input) {
-  read([&] { check(server::read_chat(input).conversation); });
-  read([&] { check(server::read_ollama_chat(input).conversation); });
+  read([&] { check(server::read_chat(input).chat); });
+  read([&] { check(server::read_ollama_chat(input).chat); });
   read([&] { (void)server::read_ollama_generate(input); });
   read([&] { require(!server::read_ollama_embed(input).texts.empty(), "no text"); });
   read([&] { (void)server::read_ollama_embeddings(input); });
   read([&] { (void)server::read_ollama_show(input); });
-  read([&] { require(!server::read_completion(input).prompts.empty(), "no prompt"); });
+  read([&] { require(!server::read_completion(input).continuation.prompts.empty(), "no prompt"); });
   (void)server::is_zero_duration(input);
   const std::string text = Json::parse(Json(input).dump(-1, ' ', false, Json::error_handler_t::replace));
   write(*server::chat_answer_events({.id = "a", .created = 0, .model = text}, false), text, "data: ", "content");

@@ -41,11 +41,22 @@ struct ChatDelta {
   bool operator==(const ChatDelta&) const = default;
 };
 
+/// Whether an answer calls functions.
+enum class ToolChoice : std::uint8_t {
+  automatic,  ///< the model decides
+  none,       ///< the model is not shown the tools
+  required,   ///< the answer is nothing but calls, with arguments that are valid against the function's parameters, and
+              ///< reasoning before them where the model thinks first
+};
+
 /// What belongs to a conversation besides its messages.
 struct ChatOptions {
   std::string tools;            ///< a JSON array of functions in OpenAI's form; empty: none
   std::string template_values;  ///< a JSON object: more variables of the template, as enable_thinking; empty: none
   bool add_generation_prompt = true;  ///< end with the beginning of the assistant's answer
+  ToolChoice tool_choice = ToolChoice::automatic;
+  std::string tool_name = {};        ///< with ToolChoice::required: the function that is called, once; empty: any
+  bool allows_several_calls = true;  ///< calls behind the first one are left out otherwise
 };
 
 }  // namespace gpux

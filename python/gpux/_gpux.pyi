@@ -516,10 +516,20 @@ class LoadedGenerator:
     def generate(self, prompt: str, settings: dict[str, Any]) -> Completion: ...
     def stream(self, prompt: str, settings: dict[str, Any]) -> HeldTextStream: ...
     def chat(
-        self, messages: _ChatMessages, tools: str, template_values: str, settings: dict[str, Any]
+        self,
+        messages: _ChatMessages,
+        tools: str,
+        tool_choice: tuple[str, str, bool],
+        template_values: str,
+        settings: dict[str, Any],
     ) -> ChatCompletion: ...
     def stream_chat(
-        self, messages: _ChatMessages, tools: str, template_values: str, settings: dict[str, Any]
+        self,
+        messages: _ChatMessages,
+        tools: str,
+        tool_choice: tuple[str, str, bool],
+        template_values: str,
+        settings: dict[str, Any],
     ) -> HeldChatStream: ...
     def chat_prompt(
         self, messages: _ChatMessages, tools: str, template_values: str, add_generation_prompt: bool

@@ -22,6 +22,13 @@ Message: TypeAlias = Mapping[str, Any]
 "role" ("system", "user", "assistant", "tool") and "content"; of an assistant also "reasoning_content" and "tool_calls";
 of a tool "tool_call_id" and "name".
 """
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | Mapping[str, Any]
+"""Whether an answer calls tools, as OpenAI has it.
+
+"auto": the model decides. "none": it is not shown the tools. "required": the answer is nothing but calls, with
+arguments that are valid against the function's parameters, and reasoning before them where the model thinks first.
+{"type": "function", "function": {"name": "add"}}: one call of this function.
+"""
 LoadPhase: TypeAlias = Literal["reading", "session", "first_run", "ready"]
 """What loading a model does.
 
@@ -300,6 +307,8 @@ class Generator:
         messages: Iterable[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
         template_values: Mapping[str, Any] | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> _gpux.ChatCompletion:
@@ -308,6 +317,8 @@ class Generator:
         Args:
             messages: the conversation, dicts with "role" and "content".
             tools: functions that the model may call, as OpenAI has them.
+            tool_choice: whether the answer calls one of them.
+            parallel_tool_calls: False: calls behind the first one are left out.
             template_values: more variables of the template, such as {"enable_thinking": False}.
             settings: those of gpux.GenerationSettings.
 
@@ -319,7 +330,11 @@ class Generator:
             or tools that the template refuses.
         """
         return self._generator.chat(
-            _messages(messages), _json(tools, "tools"), _json(template_values, "template_values"), _settings(settings)
+            _messages(messages),
+            _json(tools, "tools"),
+            _tool_choice(tool_choice, parallel_tool_calls),
+            _json(template_values, "template_values"),
+            _settings(settings),
         )
 
     def stream_chat(
@@ -327,6 +342,8 @@ class Generator:
         messages: Iterable[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: ToolChoice = "auto",
+        parallel_tool_calls: bool = True,
         template_values: Mapping[str, Any] | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> ChatStream:
@@ -335,6 +352,8 @@ class Generator:
         Args:
             messages: as for chat().
             tools: as for chat().
+            tool_choice: as for chat().
+            parallel_tool_calls: as for chat().
             template_values: as for chat().
             settings: those of gpux.GenerationSettings.
 
@@ -348,6 +367,7 @@ class Generator:
             self._generator.stream_chat(
                 _messages(messages),
                 _json(tools, "tools"),
+                _tool_choice(tool_choice, parallel_tool_calls),
                 _json(template_values, "template_values"),
                 _settings(settings),
             )
@@ -492,6 +512,21 @@ def _json(value: object, name: str) -> str:
         raise InvalidInput(f"{name} cannot be written as JSON: {error}") from error
     require_unicode(text)
     return text
+
+
+def _tool_choice(choice: object, allows_several: object) -> tuple[str, str, bool]:
+    """The choice in a word, the function that is called or "", and whether several calls may come."""
+    if isinstance(choice, str) and choice in ("auto", "none", "required"):
+        return choice, "", bool(allows_several)
+    function = cast("Mapping[str, object]", choice).get("function") if isinstance(choice, Mapping) else None
+    name = cast("Mapping[str, object]", function).get("name") if isinstance(function, Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise Usage(
+            f'tool_choice is {choice!r}; accepted: "auto", "none", "required", or '
+            '{"type": "function", "function": {"name": …}}'
+        )
+    require_unicode(name)
+    return "required", name, bool(allows_several)
 
 
 _message_keys = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")

@@ -95,6 +95,19 @@ GenerationSettings to_settings(const nb::dict& values) {
   return settings;
 }
 
+// "auto", "none" or "required"; the function that is called, or ""; whether several calls may come.
+using Choice = std::tuple<std::string, std::string, bool>;
+
+ChatOptions to_chat_options(const std::string& tools, const Choice& choice, const std::string& more) {
+  ChatOptions options{.tools = tools, .template_values = more};
+  const auto& [which, name, allows_several] = choice;
+  if (which == "none") options.tool_choice = ToolChoice::none;
+  if (which == "required") options.tool_choice = ToolChoice::required;
+  options.tool_name = name;
+  options.allows_several_calls = allows_several;
+  return options;
+}
+
 GeneratorOptions to_options(const nb::dict& values) {
   GeneratorOptions options;
   for (const auto& [key, value] : values) {
@@ -256,24 +269,25 @@ class LoadedGenerator {
         [&](const Interruptible& /*unused*/) { return HeldTextStream(generator->stream(prompt, settings)); });
   }
 
-  [[nodiscard]] ChatCompletion chat(std::vector<Message> given, const std::string& tools, const std::string& more,
-                                    const nb::dict& values) const {
+  [[nodiscard]] ChatCompletion chat(std::vector<Message> given, const std::string& tools, const Choice& choice,
+                                    const std::string& more, const nb::dict& values) const {
     const std::shared_ptr<const Generator> generator = opened();
     const GenerationSettings settings = to_settings(values);
     const std::vector<ChatMessage> messages = to_messages(std::move(given));
+    const ChatOptions options = to_chat_options(tools, choice, more);
     return without_gil([&](const Interruptible& interruptible) {
-      return drained(generator->stream_chat(messages, settings, {.tools = tools, .template_values = more}),
-                     interruptible);
+      return drained(generator->stream_chat(messages, settings, options), interruptible);
     });
   }
 
-  [[nodiscard]] HeldChatStream stream_chat(std::vector<Message> given, const std::string& tools,
+  [[nodiscard]] HeldChatStream stream_chat(std::vector<Message> given, const std::string& tools, const Choice& choice,
                                            const std::string& more, const nb::dict& values) const {
     const std::shared_ptr<const Generator> generator = opened();
     const GenerationSettings settings = to_settings(values);
     const std::vector<ChatMessage> messages = to_messages(std::move(given));
+    const ChatOptions options = to_chat_options(tools, choice, more);
     return without_gil([&](const Interruptible& /*unused*/) {
-      return HeldChatStream(generator->stream_chat(messages, settings, {.tools = tools, .template_values = more}));
+      return HeldChatStream(generator->stream_chat(messages, settings, options));
     });
   }
 
@@ -362,9 +376,9 @@ void bind_generator(nb::module_& module) {
       .def("close", &LoadedGenerator::close)
       .def("generate", &LoadedGenerator::generate, nb::arg("prompt"), nb::arg("settings"))
       .def("stream", &LoadedGenerator::stream, nb::arg("prompt"), nb::arg("settings"))
-      .def("chat", &LoadedGenerator::chat, nb::arg("messages"), nb::arg("tools"), nb::arg("template_values"),
-           nb::arg("settings"))
-      .def("stream_chat", &LoadedGenerator::stream_chat, nb::arg("messages"), nb::arg("tools"),
+      .def("chat", &LoadedGenerator::chat, nb::arg("messages"), nb::arg("tools"), nb::arg("tool_choice"),
+           nb::arg("template_values"), nb::arg("settings"))
+      .def("stream_chat", &LoadedGenerator::stream_chat, nb::arg("messages"), nb::arg("tools"), nb::arg("tool_choice"),
            nb::arg("template_values"), nb::arg("settings"))
       .def("chat_prompt", &LoadedGenerator::chat_prompt, nb::arg("messages"), nb::arg("tools"),
            nb::arg("template_values"), nb::arg("add_generation_prompt"))

@@ -146,6 +146,26 @@ def test_a_chat_with_tools(generator: gpux.Generator) -> None:
     assert generator.chat([*MESSAGES, answer.message, result], tools=TOOLS, regex="two").content == "two"
 
 
+def test_a_chat_that_has_to_call(generator: gpux.Generator) -> None:
+    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    tools = [*TOOLS, {"type": "function", "function": {"name": "now", "parameters": nothing}}]
+    no_thinking = {3 + ord("h") - 0x21: -100.0}
+    named = {"type": "function", "function": {"name": "now"}}
+    answer = generator.chat(MESSAGES, tools=tools, tool_choice=named, logit_bias=no_thinking)
+    (one,) = answer.tool_calls
+    assert (one.name, json.loads(one.arguments), answer.content) == ("now", {}, "")
+    stream = generator.stream_chat(
+        MESSAGES, tools=tools[1:], tool_choice="required", parallel_tool_calls=False, logit_bias=no_thinking
+    )
+    assert [delta.name for delta in stream if delta.kind == "tool_call"] == ["now"]
+    assert generator.chat(MESSAGES, tools=tools, tool_choice="none", regex="yes").content == "yes"
+    with pytest.raises(gpux.InvalidInput, match="there are no tools"):
+        generator.chat(MESSAGES, tool_choice="required")
+    for wrong in ("any", {"function": {}}, None):
+        with pytest.raises(gpux.Usage, match="tool_choice is"):
+            generator.chat(MESSAGES, tools=tools, tool_choice=wrong)  # type: ignore[arg-type]
+
+
 def test_a_chat_as_a_stream(generator: gpux.Generator) -> None:
     stream = generator.stream_chat(MESSAGES, regex="<think>why</think>yes")
     deltas = list(stream)

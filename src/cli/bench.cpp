@@ -19,12 +19,12 @@
 #include "cli/setting_flags.h"
 #include "cli/synthetic_flags.h"
 #include "embedding/graph_pooling.h"
-#include "embedding/open_tokenizer.h"
 #include "evaluation/precision_gate.h"
 #include "evaluation/variant_samples.h"
-#include "generation/decoder.h"
+#include "generation/decoder_signature.h"
 #include "generation/measure.h"
 #include "gpux/error.h"
+#include "model/open_generator.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
 
@@ -76,20 +76,19 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
                 "--input, --file, --dim and --seconds are not for models that generate text; accepted: "
                 "--prompt-tokens, --generate-tokens, --users, --runs, --warmup");
   }
-  const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   GeneratorOptions options;
   options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
   options.reuses_prefixes = false;
-  generation::Engine engine(model.load_decoder(), embedding::open_tokenizer(files.tokenizer), files, options);
-  if (const auto absence = provider::absence_of(engine.runtime().verdict())) {
+  const std::unique_ptr<generation::Engine> engine = open_generator(model).load(options);
+  if (const auto absence = provider::absence_of(engine->runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }
   generation::MeasuredLoad load =
-      generation::load_for(engine.context_length(), flags.prompt_tokens, flags.generate_tokens);
+      generation::load_for(engine->context_length(), flags.prompt_tokens, flags.generate_tokens);
   load.users = flags.users.value_or(load.users);
   load.rounds = flags.runs.value_or(load.rounds);
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
-  print_generation_benchmark(context, engine, load, flags.output);
+  print_generation_benchmark(context, *engine, load, flags.output);
 }
 
 void measure_here(const BenchFlags& flags, Context& context) {

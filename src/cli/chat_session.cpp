@@ -1,6 +1,5 @@
 #include "cli/chat_session.h"
 
-#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -10,11 +9,9 @@
 
 #include "base/standard_streams.h"
 #include "base/utf8.h"
-#include "embedding/open_tokenizer.h"
 #include "generation/chat_messages.h"
-#include "generation/decoder.h"
 #include "gpux/error.h"
-#include "model/open_model.h"
+#include "model/open_generator.h"
 
 namespace gpux::cli {
 namespace {
@@ -69,14 +66,10 @@ ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
 ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   (void)settings_of(flags.generation);
   check_template_values(flags.options.template_values);
-  const OpenModel model = open_model(flags.model, {}, flags.load);
-  (void)generation::require_decoder(model.info);
-  const std::filesystem::path folder = model.located.onnx_file.parent_path();
-  generation::ModelFiles files = generation::read_model_files(folder);
-  generation::ChatPrompt prompt = generation::ChatPrompt::from_folder(folder);
-  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
-  auto engine = std::make_unique<generation::Engine>(model.load_decoder(), std::move(tokenizer), std::move(files));
-  return {.name = model.located.name, .prompt = std::move(prompt), .engine = std::move(engine)};
+  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load));
+  generation::ModelChat chat = open.read_chat();
+  (void)chat.require_prompt();
+  return {.name = open.model.located.name, .chat = std::move(chat), .engine = open.load()};
 }
 
 void ChatSession::set_system(const std::string& text) {
@@ -94,8 +87,10 @@ void ChatSession::clear() {
 void ChatSession::answer(const std::string& text, Interrupts* interrupts) {
   std::vector<ChatMessage> messages = messages_;
   messages.push_back({.role = "user", .content = text});
-  generation::ChatDeltas deltas(*model_.engine, generation::chat_request(model_.engine->tokenizer(), model_.prompt,
-                                                                         messages, options_, settings_.settings()));
+  generation::ChatDeltas deltas(
+      *model_.engine,
+      generation::plan_chat(model_.chat.require_prompt(), model_.engine->tokenizer(),
+                            {.messages = messages, .options = options_, .settings = settings_.settings()}));
   const bool is_text = !context_->wants_json();
   AnswerPrinter printer(is_text, is_text && !context_->quiet && ::isatty(STDERR_FILENO) != 0);
   {

@@ -9,9 +9,9 @@
 #include "cli/command.h"
 #include "cli/generation_flags.h"
 #include "cli/interrupts.h"
-#include "generation/chat_prompt.h"
 #include "generation/chat_stream.h"
 #include "generation/engine.h"
+#include "generation/model_chat.h"
 #include "gpux/chat.h"
 #include "model/load_settings.h"
 
@@ -57,7 +57,7 @@ class ChatSession {
  private:
   struct Model {
     std::string name;
-    generation::ChatPrompt prompt;
+    generation::ModelChat chat;
     std::unique_ptr<generation::Engine> engine;
   };
 

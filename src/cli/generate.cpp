@@ -12,11 +12,9 @@
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
-#include "embedding/open_tokenizer.h"
-#include "generation/decoder.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
-#include "model/open_model.h"
+#include "model/open_generator.h"
 
 namespace gpux::cli {
 namespace {
@@ -40,15 +38,12 @@ std::string prompt_of(const GenerateFlags& flags) {
 
 void generate(const GenerateFlags& flags, const Context& context) {
   const GenerationSettings settings = settings_of(flags.generation);
-  const OpenModel model = open_model(flags.model, {}, flags.load);
-  (void)generation::require_decoder(model.info);
-  const generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
-  const text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
+  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load));
   generation::EngineRequest request;
-  request.prompt = generation::prompt_tokens(tokenizer, prompt_of(flags));
+  request.prompt = generation::prompt_tokens(open.tokenizer, prompt_of(flags));
   request.settings = settings;
-  generation::Engine engine(model.load_decoder(), tokenizer, files);
-  const Verdict verdict = engine.verdict();
+  const std::unique_ptr<generation::Engine> engine = open.load();
+  const Verdict verdict = engine->verdict();
   say(context, to_line(verdict));
   request.arrived = std::chrono::steady_clock::now();  // loading is not part of the time to the first token
   Generator::Sink sink;
@@ -58,9 +53,9 @@ void generate(const GenerateFlags& flags, const Context& context) {
       return true;
     };
   }
-  const Completion completion = generation::generate(engine, std::move(request), sink);
+  const Completion completion = generation::generate(*engine, std::move(request), sink);
   if (context.wants_json()) {
-    Json document{{"model", model.located.name}, {"text", completion.text}};
+    Json document{{"model", open.model.located.name}, {"text", completion.text}};
     add_figures(document, completion);
     document["verdict"] = Json::parse(to_json(verdict));
     print_data(document.dump());

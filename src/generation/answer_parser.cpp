@@ -199,6 +199,7 @@ bool AnswerParser::step_content(bool is_end) {
 
 bool AnswerParser::take_calls(std::vector<ToolCall> calls, std::size_t bytes) {
   for (ToolCall& call : calls) {
+    if (calls_ != 0 && !settings_.allows_several) break;
     if (call.id.empty()) call.id = tool_call_id(settings_.id_seed, calls_);
     deltas_.push_back(
         {.kind = Kind::tool_call, .text = {}, .index = calls_, .id = std::move(call.id), .name = std::move(call.name)});

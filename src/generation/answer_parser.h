@@ -23,6 +23,7 @@ struct AnswerSettings {
   /// A constraint lets the answer be nothing but calls, and reasoning before them: the part of a call with which it is
   /// cut off is no content, and is left out.
   bool is_enforced = false;
+  bool allows_several = true;  ///< calls; those behind the first one are left out otherwise
 };
 
 /// Takes an answer apart while it is generated. Pure: the same deltas, joined, however the text is split.

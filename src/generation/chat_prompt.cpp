@@ -157,21 +157,6 @@ ChatPrompt::ChatPrompt(ChatTemplateTexts texts)
   shows_tools_ = find_tools();
 }
 
-ChatPrompt ChatPrompt::from_folder(const fs::path& folder) {
-  std::optional<ChatTemplateTexts> texts = read_chat_templates(folder);
-  if (!texts) {
-    throw Error(ErrorCode::invalid_model,
-                "the model has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json), and "
-                "takes no messages: 'gpux generate' and Generator::generate() continue texts with it; to chat, write "
-                "its template into chat_template.jinja");
-  }
-  try {
-    return ChatPrompt(*std::move(texts));
-  } catch (const Error& error) {
-    throw error.within({file_at(folder)});
-  }
-}
-
 // Some templates for tools take no conversation without.
 bool ChatPrompt::is_shown(std::string_view text_with_tools, std::span<const ChatMessage> messages,
                           const ChatOptions& options, std::chrono::system_clock::time_point now) const {
@@ -201,7 +186,7 @@ bool ChatPrompt::find_tools() const {
 std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOptions& options,
                              std::chrono::system_clock::time_point now) const {
   if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
-  const bool has_tools = !options.tools.empty();
+  const bool has_tools = offers_tools(options);
   std::string text = rendered(messages, options, has_tools ? tool_template() : usual_, has_tools, now);
   if (has_tools && !shows_tools_ && !is_shown(text, messages, options, now)) {
     throw Error(ErrorCode::invalid_input,

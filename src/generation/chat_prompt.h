@@ -29,14 +29,16 @@ std::optional<ChatTemplateTexts> read_chat_templates(const std::filesystem::path
 /// The special tokens that ChatTemplateTexts has, also where there is no template. Errors as above.
 std::map<std::string, std::string> read_special_tokens(const std::filesystem::path& folder);
 
+/// Whether the model is shown the tools.
+[[nodiscard]] inline bool offers_tools(const ChatOptions& options) noexcept {
+  return !options.tools.empty() && options.tool_choice != ToolChoice::none;
+}
+
 /// Turns conversations into prompts. May be used by several threads at once; copies share the templates.
 class ChatPrompt {
  public:
   /// Error invalid_model: a template cannot be used.
   explicit ChatPrompt(ChatTemplateTexts texts);
-
-  /// Of read_chat_templates(). Error invalid_model also where the model has no template.
-  static ChatPrompt from_folder(const std::filesystem::path& folder);
 
   /// The prompt, UTF-8, as transformers' apply_chat_template() makes it. It has its special tokens: it must be
   /// tokenized without adding special tokens (EncodeOptions::special_tokens = false), or the text would begin with two

@@ -29,7 +29,7 @@ std::string text_behind_answer(const std::filesystem::path& folder) {
     if (at == std::string::npos) return {};
     const std::size_t marker = prompt.find_first_not_of(" \t\r\n", at + answer.size());
     return marker == std::string::npos ? std::string() : prompt.substr(marker);
-  } catch (const Error&) {  // set_chat() and ChatPrompt::from_folder() report it
+  } catch (const Error&) {  // ModelChat keeps it
     return {};
   }
 }

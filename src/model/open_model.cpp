@@ -123,10 +123,4 @@ Runtime OpenModel::load() const {
   return load_located(located, std::move(with_sizes));
 }
 
-Runtime OpenModel::load_decoder() const {
-  OpenModel decoder = *this;
-  decoder.settings.options.cache_precision = CachePrecision::automatic;
-  return decoder.load();
-}
-
 }  // namespace gpux

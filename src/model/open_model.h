@@ -52,9 +52,6 @@ struct OpenModel {
 
   /// Makes the session. `fastest` is decided here, by timing each candidate.
   [[nodiscard]] Runtime load() const;
-
-  /// The same of a decoder whose caller keeps its keys and values: CachePrecision::automatic.
-  [[nodiscard]] Runtime load_decoder() const;
 };
 
 /// `config`: another gpux.yml than the one beside the model; empty: that one.

@@ -203,6 +203,13 @@ std::vector<JsonInput> split_object(std::string_view text) {
   return Splitter(text).object();
 }
 
+std::string_view member_text(std::string_view object, std::string_view name) {
+  for (const JsonInput& member : split_object(object)) {
+    if (member.name == name) return member.raw == "null" ? std::string_view() : member.raw;
+  }
+  return {};
+}
+
 std::vector<std::string_view> split_array(std::string_view text) {
   std::vector<std::string_view> elements;
   Splitter(text).array([&](std::string_view element) {

@@ -22,6 +22,9 @@ struct JsonInput {
 /// The members of the object, in order: at most 65536. Names must differ and be UTF-8.
 std::vector<JsonInput> split_object(std::string_view text);
 
+/// The value of a member of the object as it is written; empty where it is not there, or null.
+std::string_view member_text(std::string_view object, std::string_view name);
+
 /// Gives each element of the list to `visit` as it is met, until that returns false: what follows is not looked at
 /// then.
 void visit_array(std::string_view text, const std::function<bool(std::string_view element)>& visit);

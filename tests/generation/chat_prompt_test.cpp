@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "generation/model_chat.h"
 #include "gpux/error.h"
 
 namespace gpux::generation {
@@ -61,7 +62,7 @@ class Folder {
 
   [[nodiscard]] std::string refusal() const {
     try {
-      (void)ChatPrompt::from_folder(path());
+      (void)ModelChat(path()).require_prompt();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_model);
       return error.message();
@@ -213,10 +214,10 @@ TEST(ChatPrompt, TakesTheSpecialTokensOfBothFiles) {
       .write("tokenizer_config.json",
              R"({"bos_token": "<b>", "eos_token": {"content": "<e>", "lstrip": false}, "pad_token": null})")
       .write("special_tokens_map.json", R"({"eos_token": {"content": "<other>"}, "unk_token": "<u>"})");
-  EXPECT_EQ(ChatPrompt::from_folder(folder.path()).text(std::vector<ChatMessage>(1)), "<b><other>False");
+  EXPECT_EQ(ModelChat(folder.path()).require_prompt().text(std::vector<ChatMessage>(1)), "<b><other>False");
   folder.write("tokenizer_config.json",
                R"({"bos_token": "<b>", "eos_token": {"content": "<e>"}, "added_tokens_decoder": {}})");
-  EXPECT_EQ(ChatPrompt::from_folder(folder.path()).text(std::vector<ChatMessage>(1)), "<b><e>False");
+  EXPECT_EQ(ModelChat(folder.path()).require_prompt().text(std::vector<ChatMessage>(1)), "<b><e>False");
 }
 
 TEST(ChatPrompt, UsesTheTemplateForTools) {

@@ -112,6 +112,29 @@ TEST_F(ChatStreams, GiveCallsOfTheirFunctions) {
   EXPECT_THAT(generator_->chat(messages_, saying(call)).message.content, HasSubstr("<tool_call>"));
 }
 
+TEST_F(ChatStreams, CallTheFunctionThatTheyHaveTo) {
+  folder_->write("source/chat_template.jinja",
+                 "{# <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}"
+                 "{% if tools %}{{ tools | length }} tools{% endif %}");
+  (void)importer::import_encoder(folder_->path() / "source", folder_->path() / "calling");
+  folder_->write("source/chat_template.jinja", chat_template);
+  const Generator generator((folder_->path() / "calling").string());
+  const ChatOptions options{.tools = R"([{"name": "add", "parameters": {}}, {"name": "now"}])",
+                            .template_values = {},
+                            .tool_choice = ToolChoice::required,
+                            .tool_name = "now"};
+  const ChatCompletion answer = generator.chat(messages_, {}, options);
+  EXPECT_THAT(answer.completion.text, testing::StartsWith("<tool_call>\n{\"name\": \"now\", \"arguments\": {"));
+  ASSERT_EQ(answer.message.tool_calls.size(), 1U);
+  EXPECT_EQ(answer.message.tool_calls[0].name, "now");
+  EXPECT_EQ(answer.message.content, "");
+  EXPECT_EQ(answer.completion.reason, FinishReason::stop);
+  ChatStream stream = generator.stream_chat(messages_, {}, options);
+  while (stream.next()) {
+  }
+  EXPECT_EQ(nlohmann::json::parse(stream.completion().message.tool_calls.at(0).arguments), nlohmann::json::object());
+}
+
 TEST_F(ChatStreams, MakeThePromptOnce) {
   EXPECT_EQ(generator_->chat_prompt(messages_), "user: hi\nassistant: ");
   EXPECT_EQ(generator_->chat_prompt(messages_, {.tools = tools, .template_values = {}, .add_generation_prompt = false}),
@@ -147,9 +170,9 @@ TEST_F(ChatStreams, ShowSpecialTokensOnlyWhereTheySeparateParts) {
   special["id"] = plain.vocabulary_size();
   tokenizer["added_tokens"].push_back(special);
   const ChatPrompt prompt({.usual = chat_template, .tool_use = {}, .special_tokens = {}});
-  EXPECT_THAT(chat_request(plain, prompt, messages_, {}, {}).request.shown_tokens, testing::IsEmpty());
+  EXPECT_THAT(plan_chat(prompt, plain, {.messages = messages_}).request.shown_tokens, testing::IsEmpty());
   EXPECT_THAT(
-      chat_request(text::Tokenizer::from_json(tokenizer.dump()), prompt, messages_, {}, {}).request.shown_tokens,
+      plan_chat(prompt, text::Tokenizer::from_json(tokenizer.dump()), {.messages = messages_}).request.shown_tokens,
       testing::ElementsAre(plain.vocabulary_size()));
 }
 

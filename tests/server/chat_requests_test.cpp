@@ -24,13 +24,13 @@ using Json = nlohmann::json;
 const std::string hello = R"("messages": [{"role": "user", "content": "hello"}])";
 
 TEST(ChatRequests, ReadMessages) {
-  const ChatRequest read = read_chat(R"({"model": "m", "messages": [
+  const OpenAiChat read = read_chat(R"({"model": "m", "messages": [
     {"role": "developer", "content": "s"},
     {"role": "assistant", "content": null, "reasoning_content": "r",
      "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}}]},
     {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]})");
   EXPECT_EQ(read.model, "m");
-  const std::vector<ChatMessage>& messages = read.conversation.messages;
+  const std::vector<ChatMessage>& messages = read.chat.messages;
   ASSERT_EQ(messages.size(), 3U);
   EXPECT_EQ(messages[0].role, "system");
   EXPECT_EQ(messages[1].reasoning, "r");
@@ -41,27 +41,27 @@ TEST(ChatRequests, ReadMessages) {
 }
 
 TEST(ChatRequests, ReadSettings) {
-  const ChatRequest read = read_chat("{" + hello + R"(, "temperature": 0.5, "max_completion_tokens": 7, "n": 3,
+  const OpenAiChat read = read_chat("{" + hello + R"(, "temperature": 0.5, "max_completion_tokens": 7, "n": 3,
     "logprobs": true, "top_logprobs": 2, "stop": "x", "seed": -1, "top_k": -1, "min_tokens": 2, "stream": true,
     "stream_options": {"include_usage": true}, "ignore_eos": true, "chat_template_kwargs": {"z": 1, "a": true},
     "add_generation_prompt": false, "logit_bias": {"3": -1}, "user": "u", "store": false})");
-  EXPECT_EQ(read.settings.temperature, 0.5F);
-  EXPECT_EQ(read.settings.max_tokens, 7U);
-  EXPECT_EQ(read.settings.min_tokens, 2U);
-  EXPECT_EQ(read.settings.top_log_probabilities, 2U);
-  EXPECT_EQ(read.settings.seed, UINT64_MAX);
-  EXPECT_EQ(read.settings.top_k, 0U);
-  EXPECT_TRUE(read.settings.ignores_end);
-  EXPECT_THAT(read.settings.stop, ElementsAre("x"));
-  EXPECT_THAT(read.settings.logit_bias, ElementsAre(std::pair(3U, -1.0F)));
+  EXPECT_EQ(read.chat.settings.temperature, 0.5F);
+  EXPECT_EQ(read.chat.settings.max_tokens, 7U);
+  EXPECT_EQ(read.chat.settings.min_tokens, 2U);
+  EXPECT_EQ(read.chat.settings.top_log_probabilities, 2U);
+  EXPECT_EQ(read.chat.settings.seed, UINT64_MAX);
+  EXPECT_EQ(read.chat.settings.top_k, 0U);
+  EXPECT_TRUE(read.chat.settings.ignores_end);
+  EXPECT_THAT(read.chat.settings.stop, ElementsAre("x"));
+  EXPECT_THAT(read.chat.settings.logit_bias, ElementsAre(std::pair(3U, -1.0F)));
   EXPECT_EQ(read.answers, 3U);
   EXPECT_TRUE(read.stream.has_usage);
-  EXPECT_FALSE(read.conversation.options.add_generation_prompt);
-  EXPECT_EQ(read.conversation.options.template_values, R"({"z": 1, "a": true})");  // in order
-  const ChatRequest plain = read_chat("{" + hello + "}");
-  EXPECT_FALSE(plain.settings.temperature);
-  EXPECT_EQ(plain.settings.max_tokens, 0U);
-  EXPECT_EQ(plain.conversation.tools.choice, ToolChoice::none);
+  EXPECT_FALSE(read.chat.options.add_generation_prompt);
+  EXPECT_EQ(read.chat.options.template_values, R"({"z": 1, "a": true})");  // in order
+  const OpenAiChat plain = read_chat("{" + hello + "}");
+  EXPECT_FALSE(plain.chat.settings.temperature);
+  EXPECT_EQ(plain.chat.settings.max_tokens, 0U);
+  EXPECT_FALSE(generation::offers_tools(plain.chat.options));
 }
 
 TEST(ChatRequests, ReadTools) {
@@ -69,25 +69,25 @@ TEST(ChatRequests, ReadTools) {
       R"("tools": [{"type": "function", "function": {"name": "f", "description": "d", "strict": true,
     "parameters": {"type": "object", "properties": {"z": {}, "a": {}}}}}, {"type": "function", "function": {"name": "g"}}])";
   const auto choose = [&](const std::string& choice) {
-    return read_chat("{" + hello + ", " + tools + choice + "}").conversation.tools;
+    return read_chat("{" + hello + ", " + tools + choice + "}").chat.options;
   };
-  const ToolUse automatic = choose("");
-  EXPECT_EQ(automatic.choice, ToolChoice::automatic);
-  ASSERT_EQ(automatic.functions.size(), 2U);
-  EXPECT_EQ(automatic.functions[0].parameters, R"({"type": "object", "properties": {"z": {}, "a": {}}})");
-  EXPECT_EQ(automatic.functions[1].parameters, "");
-  EXPECT_EQ(R"("tools": )" + automatic.json, tools);
-  const ToolUse none = choose(R"(, "tool_choice": "none")");
-  EXPECT_EQ(none.choice, ToolChoice::none);
-  EXPECT_EQ(none.json, "");
-  const ToolUse required = choose(R"(, "tool_choice": "required", "parallel_tool_calls": false)");
-  EXPECT_EQ(required.choice, ToolChoice::required);
-  EXPECT_FALSE(required.allows_several);
-  const ToolUse named = choose(R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})");
-  EXPECT_EQ(named.choice, ToolChoice::required);
-  ASSERT_EQ(named.functions.size(), 1U);
-  EXPECT_EQ(named.functions[0].name, "g");
-  EXPECT_EQ(R"("tools": )" + named.json, tools);
+  const ChatOptions automatic = choose("");
+  EXPECT_EQ(automatic.tool_choice, ToolChoice::automatic);
+  EXPECT_TRUE(automatic.allows_several_calls);
+  EXPECT_EQ(R"("tools": )" + automatic.tools, tools);
+  const std::vector<generation::ToolFunction> functions = generation::tool_functions(automatic.tools);
+  ASSERT_EQ(functions.size(), 2U);
+  EXPECT_EQ(functions[0].parameters, R"({"type": "object", "properties": {"z": {}, "a": {}}})");
+  EXPECT_EQ(functions[1].parameters, "");
+  EXPECT_FALSE(generation::offers_tools(choose(R"(, "tool_choice": "none")")));
+  const ChatOptions required = choose(R"(, "tool_choice": "required", "parallel_tool_calls": false)");
+  EXPECT_EQ(required.tool_choice, ToolChoice::required);
+  EXPECT_EQ(required.tool_name, "");
+  EXPECT_FALSE(required.allows_several_calls);
+  const ChatOptions named = choose(R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})");
+  EXPECT_EQ(named.tool_choice, ToolChoice::required);
+  EXPECT_EQ(named.tool_name, "g");
+  EXPECT_EQ(R"("tools": )" + named.tools, tools);
   EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": "allowed_tools"})"); }),
               HasSubstr("tool_choice.type is 'allowed_tools'; accepted: function"));
   EXPECT_THAT(refusal([&] {
@@ -99,7 +99,7 @@ TEST(ChatRequests, ReadTools) {
 
 TEST(ChatRequests, ReadTheFormOfAnAnswer) {
   const auto read = [](const std::string& member) {
-    return read_chat("{" + hello + ", " + member + "}").settings.constraint;
+    return read_chat("{" + hello + ", " + member + "}").chat.settings.constraint;
   };
   const OutputConstraint schema =
       read(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"z": 1, "a": 2}}})");
@@ -109,7 +109,8 @@ TEST(ChatRequests, ReadTheFormOfAnAnswer) {
   EXPECT_EQ(read(R"("response_format": {"type": "text"})").kind, OutputConstraint::Kind::none);
   EXPECT_THAT(refusal([&] { read(R"("guided_regex": "a", "guided_choice": ["b"])"); }),
               HasSubstr("guided_regex and guided_choice are both there"));
-  EXPECT_EQ(read_completion(R"({"prompt": "a", "guided_choice": ["b", "c."]})").settings.constraint.text, R"(b|c\.)");
+  EXPECT_EQ(read_completion(R"({"prompt": "a", "guided_choice": ["b", "c."]})").continuation.settings.constraint.text,
+            R"(b|c\.)");
 }
 
 // Objects whose order is kept look for each name among those before it.
@@ -130,14 +131,14 @@ TEST(OllamaRequests, ReadChats) {
     "format": {"z": 1, "a": 2}, "think": "low", "keep_alive": "5m", "tools": [{"function": {"name": "f"}}]})");
   EXPECT_TRUE(read.general.is_streamed);
   EXPECT_EQ(read.general.context_length, 9U);
-  EXPECT_EQ(read.general.settings.max_tokens, 0U);
-  EXPECT_EQ(read.general.settings.repetition_penalty, 1.5F);
-  EXPECT_EQ(read.general.settings.constraint.text, R"({"z":1,"a":2})");
+  EXPECT_EQ(read.chat.settings.max_tokens, 0U);
+  EXPECT_EQ(read.chat.settings.repetition_penalty, 1.5F);
+  EXPECT_EQ(read.chat.settings.constraint.text, R"({"z":1,"a":2})");
   EXPECT_EQ(read.general.thinking_level, "low");
-  ASSERT_EQ(read.conversation.messages.size(), 3U);
-  EXPECT_EQ(read.conversation.messages[1].tool_calls.at(0).arguments, R"({"z": 1, "a": [2]})");
-  EXPECT_EQ(read.conversation.messages[2].name, "f");
-  EXPECT_EQ(read.conversation.tools.choice, ToolChoice::automatic);
+  ASSERT_EQ(read.chat.messages.size(), 3U);
+  EXPECT_EQ(read.chat.messages[1].tool_calls.at(0).arguments, R"({"z": 1, "a": [2]})");
+  EXPECT_EQ(read.chat.messages[2].name, "f");
+  EXPECT_TRUE(generation::offers_tools(read.chat.options));
 }
 
 TEST(OllamaRequests, KnowDurations) {
@@ -194,7 +195,8 @@ TEST(ChatReader, TakesAnswersApart) {
       "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
   for (const bool allows_several : {true, false}) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, answer.size()}) {
-      ChatReader reader(settings, allows_several);
+      settings.allows_several = allows_several;
+      ChatReader reader(settings);
       AnswerDelta all;
       for (std::size_t at = 0; at < answer.size(); at += piece) {
         AnswerDelta delta;
@@ -210,7 +212,7 @@ TEST(ChatReader, TakesAnswersApart) {
       EXPECT_EQ(all.tool_calls.front().arguments, "{}");
     }
   }
-  ChatReader plain({}, true);
+  ChatReader plain({});
   AnswerDelta delta;
   plain.add("<think>a", delta);
   EXPECT_FALSE(plain.finish(delta));

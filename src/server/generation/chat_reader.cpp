@@ -4,9 +4,6 @@
 
 namespace gpux::server {
 
-ChatReader::ChatReader(generation::AnswerSettings settings, bool allows_several)
-    : parser_(std::move(settings)), allows_several_(allows_several) {}
-
 void ChatReader::add(std::string_view text, AnswerDelta& delta) {
   take(parser_.add(text), delta);
 }
@@ -28,7 +25,6 @@ void ChatReader::take(std::vector<generation::AnswerDelta> parts, AnswerDelta& d
         break;
       case Kind::tool_call:
       case Kind::arguments: {
-        if (part.index != 0 && !allows_several_) break;
         calls_tools_ = true;
         const bool is_new = part.kind == Kind::tool_call;
         if (is_new || delta.tool_calls.empty() || delta.tool_calls.back().index != part.index) {

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "generation/answer_parser.h"
 #include "server/generation/answer_writer.h"
@@ -10,8 +12,7 @@ namespace gpux::server {
 /// Takes reasoning, text and calls of tools apart. One thread at a time.
 class ChatReader : public AnswerReader {
  public:
-  /// `allows_several`: calls; else those behind the first one are left out.
-  ChatReader(generation::AnswerSettings settings, bool allows_several);
+  explicit ChatReader(generation::AnswerSettings settings) : parser_(std::move(settings)) {}
 
   void add(std::string_view text, AnswerDelta& delta) override;
   bool finish(AnswerDelta& delta) override;
@@ -20,7 +21,6 @@ class ChatReader : public AnswerReader {
   void take(std::vector<generation::AnswerDelta> parts, AnswerDelta& delta);
 
   generation::AnswerParser parser_;
-  bool allows_several_;
   bool calls_tools_ = false;
 };
 

@@ -43,18 +43,12 @@ GenerationJob::GenerationJob(std::shared_ptr<ServedModel> model, Work work,
 
 generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   const auto self = shared_from_this();
-  generation::EngineRequest request;
+  generation::EngineRequest request = work_.asked;
   request.prompt = work_.prompts[choice / work_.answers];
-  request.settings = work_.settings;
   if (request.settings.seed) *request.settings.seed += choice % work_.answers;
   request.deadline = work_.request.deadline.time();
-  request.arrived = work_.arrived;
-  request.shown_tokens = work_.shown_tokens;
-  request.is_answer = work_.is_answer;
   request.constraint = constraint_;
-  request.client = work_.client;
   request.number = number_;
-  request.cache_scope = work_.cache_scope;
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });
   };
@@ -71,7 +65,7 @@ void GenerationJob::start() {
   try {
     submit_first();
   } catch (const Error& error) {
-    model_->statistics().count(error, work_.arrived);
+    model_->statistics().count(error, work_.asked.arrived);
     bool is_told = false;
     {
       const std::lock_guard lock(mutex_);
@@ -91,7 +85,7 @@ void GenerationJob::submit_first() {
     throw Error(ErrorCode::invalid_input, setting_named("answers"),
                 fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
   }
-  const OutputConstraint& constraint = work_.settings.constraint;
+  const OutputConstraint& constraint = work_.asked.settings.constraint;
   if (constraint.kind != OutputConstraint::Kind::none) constraint_ = model_->engine()->constraint(constraint);
   // Two at least: while one ends, the other keeps the place of the next one.
   const std::size_t first = std::min(count, std::max<std::size_t>(options.max_sequences, 2));
@@ -154,7 +148,7 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
   statistics.last_answer = now.time_since_epoch().count();
   Clock::time_point& last = last_token_[choice];
   if (last == Clock::time_point{}) {
-    statistics.generation.time_to_first_token.add(now - work_.arrived);
+    statistics.generation.time_to_first_token.add(now - work_.asked.arrived);
   } else {
     statistics.generation.time_between_tokens.add(now - last);
   }
@@ -166,11 +160,11 @@ void GenerationJob::end(std::size_t choice, const std::optional<Error>& error, C
   const bool was_cancelled = !error && completion.reason == FinishReason::cancelled;
   if (error || was_cancelled) {
     const Error reason = error ? *error : Error(ErrorCode::interrupted, "the request was cancelled");
-    model_->statistics().count(reason, work_.arrived, true);
+    model_->statistics().count(reason, work_.asked.arrived, true);
     tell([&](const GenerationListener& /*listener*/) { throw Error(reason); });
     return;
   }
-  count(model_->statistics(), completion, work_.arrived);
+  count(model_->statistics(), completion, work_.asked.arrived);
   tell([&](GenerationListener& listener) {
     listener.ended(choice, std::move(completion));
     if (--missing_ != 0) return;

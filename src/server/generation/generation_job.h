@@ -38,14 +38,10 @@ class GenerationListener {
 class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
  public:
   struct Work {
+    generation::EngineRequest asked;                  ///< of each answer, but for its prompt and what a job adds
     std::vector<std::vector<std::uint32_t>> prompts;  ///< tokens
-    GenerationSettings settings;                      ///< have passed generation::check()
-    std::vector<std::uint32_t> shown_tokens;          ///< EngineRequest::shown_tokens
-    bool is_answer = false;                           ///< EngineRequest::is_answer
     std::size_t answers = 1;                          ///< to each prompt: with the seeds seed, seed + 1, …
-    std::string client, cache_scope;                  ///< EngineRequest::client, cache_scope
     RequestWork request;
-    std::chrono::steady_clock::time_point arrived;
   };
 
   GenerationJob(std::shared_ptr<ServedModel> model, Work work, std::shared_ptr<GenerationListener> listener);

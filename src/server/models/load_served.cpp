@@ -14,13 +14,12 @@
 #include "checkpoint/json_settings.h"
 #include "checkpoint/sentence_model.h"
 #include "embedding/graph_pooling.h"
-#include "embedding/open_tokenizer.h"
 #include "embedding/sentence_encoder.h"
 #include "embedding/text_batching.h"
-#include "generation/decoder.h"
+#include "generation/decoder_signature.h"
 #include "generation/engine.h"
-#include "generation/model_files.h"
 #include "gpux/error.h"
+#include "model/open_generator.h"
 #include "model/open_image_encoder.h"
 #include "model/open_model.h"
 #include "model/package_fingerprint.h"
@@ -197,28 +196,20 @@ void measure_template(const TextGeneration& generation) {
   const ChatMessage greeting{.role = "user", .content = "a"};
   // What the template refuses is the matter of who sends it.
   try {
-    (void)generation.chat->text(std::span(&greeting, 1));
+    (void)generation.chat.prompt()->text(std::span(&greeting, 1));
   } catch (const Error&) {
   }
   const auto end = RenderPace::Clock::now();
   generation.render_pace->note(end - begin, end);
 }
 
-// A model without a template, or with one that cannot be used, still continues texts.
-void read_chat(const std::string& name, const std::filesystem::path& folder, TextGeneration& generation) {
-  try {
-    std::optional<generation::ChatTemplateTexts> texts = generation::read_chat_templates(folder);
-    if (texts) {
-      generation.chat = std::make_shared<const generation::ChatPrompt>(*std::move(texts));
-      measure_template(generation);
-      return;
-    }
-    generation.lack_of_chat = "it has no chat template";
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::invalid_model) throw;
-    log::warning("{} takes no messages: {}", name, error.message());
-    generation.lack_of_chat = "its chat template cannot be used; the log of the server has the reason";
+void set_chat(const std::string& name, generation::ModelChat chat, TextGeneration& generation) {
+  if (chat.has_template() && chat.problem()) {
+    if (chat.problem()->code() != ErrorCode::invalid_model) throw Error(*chat.problem());
+    log::warning("{} takes no messages: {}", name, chat.problem()->message());
   }
+  generation.chat = std::move(chat);
+  if (generation.chat.prompt() != nullptr) measure_template(generation);
 }
 
 void require_one_session(const std::string& name, const ServingRequest& serving) {
@@ -259,20 +250,17 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
   generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
-  generation::ModelFiles files = generation::read_model_files(opened.located.onnx_file.parent_path());
-  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
-  auto engine =
-      std::make_shared<generation::Engine>(opened.load_decoder(), std::move(tokenizer), std::move(files), generator);
+  const OpenGenerator open = open_generator(opened);
+  std::shared_ptr<generation::Engine> engine = open.load(generator);
   require_this_core(engine->runtime());
-  const std::filesystem::path folder = opened.located.onnx_file.parent_path();
   ModelParts parts{.name = listed.name, .version = listed.version};
   parts.project = opened.located.project;
   parts.session.workers.sessions.emplace_back(engine, &engine->runtime());
   parts.session.options = std::move(options);
   parts.generation.engine = std::move(engine);
   parts.generation.options = generator;
-  read_chat(listed.name, folder, parts.generation);
-  parts.generation.family = JsonSettings(folder / "config.json").text("model_type");
+  set_chat(listed.name, open.read_chat(), parts.generation);
+  parts.generation.family = JsonSettings(opened.located.onnx_file.parent_path() / "config.json").text("model_type");
   warm_up(parts);
   return parts;
 }

@@ -7,8 +7,8 @@
 
 #include "embedding/image_encoder.h"
 #include "embedding/sentence_encoder.h"
-#include "generation/chat_prompt.h"
 #include "generation/engine.h"
+#include "generation/model_chat.h"
 #include "gpux/generator.h"
 #include "pipeline/pipeline.h"
 #include "project/project_file.h"
@@ -23,9 +23,8 @@ namespace gpux::server {
 struct TextGeneration {
   std::shared_ptr<generation::Engine> engine;  ///< its session is the model's; null: the model generates no text
   GeneratorOptions options;
-  std::string family;                                  ///< "model_type" of config.json, as "qwen3"
-  std::shared_ptr<const generation::ChatPrompt> chat;  ///< makes prompts of conversations; null: it takes none
-  std::string lack_of_chat;                            ///< why `chat` is null
+  std::string family;          ///< "model_type" of config.json, as "qwen3"
+  generation::ModelChat chat;  ///< makes prompts of conversations, or says why nothing does
   std::shared_ptr<RenderPace> render_pace = std::make_shared<RenderPace>();  ///< of `chat`
 };
 

@@ -44,6 +44,12 @@ Verdict ServedModel::verdict() const {
   return engine() ? engine()->verdict() : runtime().verdict();
 }
 
+std::string_view ServedModel::lack_of_chat() const noexcept {
+  return parts_.generation.chat.has_template()
+             ? "its chat template cannot be used; the log of the server has the reason"
+             : "it has no chat template";
+}
+
 std::uint64_t ServedModel::begin_texts(std::function<void()> end) {
   const std::lock_guard lock(texts_mutex_);
   texts_.emplace(++last_texts_, std::move(end));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpux/runtime.h"
@@ -87,12 +88,10 @@ class ServedModel {
   [[nodiscard]] const std::string& family() const noexcept { return parts_.generation.family; }
 
   /// What makes prompts of conversations; null where the model takes none.
-  [[nodiscard]] const std::shared_ptr<const generation::ChatPrompt>& chat() const noexcept {
-    return parts_.generation.chat;
-  }
+  [[nodiscard]] const generation::ChatPrompt* chat() const noexcept { return parts_.generation.chat.prompt(); }
 
   /// Why chat() is null.
-  [[nodiscard]] const std::string& lack_of_chat() const noexcept { return parts_.generation.lack_of_chat; }
+  [[nodiscard]] std::string_view lack_of_chat() const noexcept;
 
   /// Of chat().
   [[nodiscard]] RenderPace& render_pace() noexcept { return *parts_.generation.render_pace; }

@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
+#include <random>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "server/generation/chat_reader.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
+#include "server/generation/whole_answer.h"
 #include "server/protocols/answer_times.h"
+#include "server/protocols/chat_refusals.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/request_error.h"
 #include "server/requests/api_keys.h"
@@ -43,44 +48,101 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
 
 // Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
 // seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
-std::uint64_t cost_of(const GenerationPlan& plan, const RenderPace& pace) {
-  const bool has_constraint = plan.settings.constraint.kind != OutputConstraint::Kind::none;
-  const bool is_slow = plan.prepare != nullptr && !pace.is_quick(Clock::now());
-  return cost_to_tokenize(plan.prompts) + plan.bytes_to_prepare * bytes_to_tokenize_a_byte +
+std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes, const RenderPace& pace) {
+  const auto* continuation = std::get_if<Continuation>(&request.asked);
+  const auto* chat = std::get_if<generation::ChatRequest>(&request.asked);
+  const GenerationSettings& settings = chat != nullptr ? chat->settings : continuation->settings;
+  const bool has_constraint = settings.constraint.kind != OutputConstraint::Kind::none ||
+                              (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
+  const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
+  return (chat != nullptr ? body_bytes * bytes_to_tokenize_a_byte : cost_to_tokenize(continuation->prompts)) +
          (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
-// Makes the prompts, and notes how long that takes, also if it fails: a template may be stopped after all of its steps.
-void prepare(GenerationPlan& plan, RenderPace& pace) {
-  struct Note {
-    RenderPace& pace;
-    Clock::time_point begin = Clock::now();
+// Notes how long a template takes, also if it fails: it may be stopped after all of its steps.
+class RenderNote {
+ public:
+  explicit RenderNote(RenderPace& pace) : pace_(&pace) {}
 
-    ~Note() {
-      const Clock::time_point end = Clock::now();
-      pace.note(end - begin, end);
-    }
-  };
+  ~RenderNote() { end(); }
 
-  const auto make_prompts = std::exchange(plan.prepare, nullptr);
-  if (make_prompts == nullptr) return;
-  const Note note{pace};
-  make_prompts(plan);
+  RenderNote(const RenderNote&) = delete;
+  RenderNote& operator=(const RenderNote&) = delete;
+
+  void end() noexcept {
+    if (pace_ == nullptr) return;
+    const Clock::time_point now = Clock::now();
+    std::exchange(pace_, nullptr)->note(now - begin_, now);
+  }
+
+ private:
+  RenderPace* pace_;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// What goes to the engine, and how its answers are read.
+struct Planned {
+  generation::EngineRequest asked;  // but for its prompt
+  Prompts prompts;
+  std::optional<generation::AnswerSettings> answer;  // none: the text is the answer
+};
+
+// Refuses a text that no context holds, and holds what its tokens take while they are made.
+void hold_for_tokens(const RouteCall& call, std::string_view text, std::size_t context_length,
+                     const NamedMembers& members, MemoryShare& scratch) {
+  constexpr std::size_t short_bytes = 4096;
+  if (text.size() <= short_bytes) return;
+  require_short(text, context_length, members);
+  grow_share(scratch, call.work.memory, text.size() * bytes_to_tokenize_a_byte, "tokenizing the prompt");
+}
+
+void plan_conversation(const RouteCall& call, ServedModel& model, generation::ChatRequest chat,
+                       const NamedMembers& members, Planned& planned) {
+  chat.constrains_content = true;
+  MemoryShare scratch(call.work.memory);
+  RenderNote note(model.render_pace());
+  generation::ChatPlan plan =
+      generation::plan_chat(*model.chat(), model.engine()->tokenizer(), std::move(chat), [&](std::string_view prompt) {
+        note.end();
+        hold_for_tokens(call, prompt, model.engine()->context_length(), members, scratch);
+      });
+  planned.prompts.push_back(std::exchange(plan.request.prompt, {}));
+  planned.asked = std::move(plan.request);
+  // The calls of a conversation differ, also where its requests have the same seed.
+  plan.answer.id_seed = std::random_device()();
+  planned.answer = std::move(plan.answer);
+}
+
+// Whether all prompts are tokens.
+bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& request, Planned& planned) {
+  if (auto* chat = std::get_if<generation::ChatRequest>(&request.asked)) {
+    plan_conversation(call, model, std::move(*chat), request.members, planned);
+    return true;
+  }
+  auto& continuation = std::get<Continuation>(request.asked);
+  if (planned.prompts.empty()) planned.asked.settings = continuation.settings;
+  const TextInput prompt = std::exchange(continuation.prompts[planned.prompts.size()], {});
+  MemoryShare scratch(call.work.memory);
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    hold_for_tokens(call, *text, model.engine()->context_length(), request.members, scratch);
+  }
+  planned.prompts.push_back(tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer()));
+  return planned.prompts.size() == continuation.prompts.size();
 }
 
 // As many tokens as the context has room for.
-void limit_tokens(const GenerationPlan& plan, GenerationSettings& settings, const Prompts& prompts,
+void limit_tokens(const GenerationRequest& request, GenerationSettings& settings, const Prompts& prompts,
                   std::size_t context_of_model) {
-  const bool has_own_context = plan.context_length != 0;
-  if (!plan.limits_tokens && !has_own_context) return;
-  const std::size_t context = has_own_context ? plan.context_length : context_of_model;
+  const bool has_own_context = request.context_length != 0;
+  if (!request.limits_tokens && !has_own_context) return;
+  const std::size_t context = has_own_context ? request.context_length : context_of_model;
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
   if (longest >= context) {
     throw RequestError(
         Error(ErrorCode::invalid_input,
               fmt::format("the prompt has {} tokens; accepted: fewer than the {} of the context", longest, context)),
-        plan.members.prompt, MemberProblem::too_long);
+        request.members.prompt, MemberProblem::too_long);
   }
   const std::size_t left = context - longest;
   if (settings.max_tokens != 0 || has_own_context) {
@@ -98,8 +160,7 @@ std::size_t max_prompt_bytes(std::size_t context_length) noexcept {
 
 std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer) {
   if (const auto* ids = std::get_if<TokenIds>(&prompt)) return *ids;
-  const text::Encoding encoding = tokenizer.encode(std::get<std::string>(prompt), {.special_tokens = special_tokens});
-  return {encoding.ids().begin(), encoding.ids().end()};
+  return generation::prompt_tokens(tokenizer, std::get<std::string>(prompt), special_tokens);
 }
 
 namespace {
@@ -121,24 +182,38 @@ std::string client_of(const http::Request& request, std::span<const std::string>
   return peer.substr(0, peer.rfind(':'));
 }
 
-std::shared_ptr<GenerationJob> make_job(const http::Exchange& exchange, const RequestWork& work,
-                                        std::span<const std::string> keys, const std::shared_ptr<ServedModel>& model,
-                                        const GenerationPlan& plan, Prompts prompts, std::shared_ptr<AnswerSink> sink) {
-  std::string client = client_of(exchange.request(), keys);
-  GenerationJob::Work asked{.prompts = std::move(prompts),
-                            .settings = plan.settings,
-                            .shown_tokens = plan.shown_tokens,
-                            .is_answer = plan.is_answer,
-                            .answers = plan.answers,
-                            .client = client,
-                            .cache_scope = keys.empty() ? std::string() : client,
-                            .request = work,
-                            .arrived = exchange.request().arrived};
-  limit_tokens(plan, asked.settings, asked.prompts, model->engine()->context_length());
+// `choices`: of all prompts together.
+std::vector<std::unique_ptr<AnswerReader>> make_readers(std::optional<generation::AnswerSettings> answer,
+                                                        std::size_t choices) {
   std::vector<std::unique_ptr<AnswerReader>> readers;
-  for (std::size_t i = 0; i < asked.prompts.size() * plan.answers; ++i) readers.push_back(plan.format.reader());
-  auto writer = std::make_shared<AnswerWriter>(std::move(sink), std::move(readers), plan.answers);
-  return std::make_shared<GenerationJob>(model, std::move(asked), std::move(writer));
+  for (std::size_t i = 0; i < choices; ++i) {
+    if (answer) {
+      ++answer->id_seed;
+      readers.push_back(std::make_unique<ChatReader>(*answer));
+    } else {
+      readers.push_back(std::make_unique<PlainReader>());
+    }
+  }
+  return readers;
+}
+
+std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared_ptr<ServedModel>& model,
+                                        const GenerationRequest& request, Planned planned,
+                                        std::shared_ptr<AnswerSink> sink) {
+  const std::vector<std::string>& keys = call.service.options.api_keys;
+  generation::EngineRequest& asked = planned.asked;
+  asked.client = client_of(call.request(), keys);
+  if (!keys.empty()) asked.cache_scope = asked.client;
+  asked.arrived = call.request().arrived;
+  limit_tokens(request, asked.settings, planned.prompts, model->engine()->context_length());
+  auto writer = std::make_shared<AnswerWriter>(
+      std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),
+      request.answers);
+  GenerationJob::Work work{.asked = std::move(asked),
+                           .prompts = std::move(planned.prompts),
+                           .answers = request.answers,
+                           .request = call.work};
+  return std::make_shared<GenerationJob>(model, std::move(work), std::move(writer));
 }
 
 // What the library says of a setting, the prompt or the form of the answer is about a member of the request.
@@ -158,22 +233,22 @@ http::Response with_times(std::string text, const AnswerUsage& usage, Clock::tim
   return response;
 }
 
-void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& model, const GenerationPlan& plan,
-                 Prompts prompts) {
+void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& model, const GenerationRequest& request,
+                 Planned planned) {
   const auto refuse = [protocol = call.protocol](const Error& error) { return error_response(error, protocol); };
   std::shared_ptr<StreamedAnswer> streamed;
   std::shared_ptr<AnswerSink> sink;
-  if (plan.format.events) {
-    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, plan.format.events(), refuse);
+  if (request.rendering.events) {
+    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, request.rendering.events(), refuse);
   } else {
-    const auto render = [whole = plan.format.whole, arrived = call.request().arrived](
+    const auto render = [whole = request.rendering.whole, arrived = call.request().arrived](
                             const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
       return with_times(whole(choices, usage), usage, arrived);
     };
-    sink = std::make_shared<WholeAnswer>(call.exchange, prompts.size() * plan.answers, call.work, render, refuse);
+    sink = std::make_shared<WholeAnswer>(call.exchange, planned.prompts.size() * request.answers, call.work, render,
+                                         refuse);
   }
-  const auto job = make_job(*call.exchange, call.work, call.service.options.api_keys, model, plan, std::move(prompts),
-                            std::move(sink));
+  const auto job = make_job(call, model, request, std::move(planned), std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
   job->start();
   if (streamed) keep_alive(call.service, streamed);
@@ -189,30 +264,23 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
 
 }  // namespace
 
-void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationPlan given) {
-  const auto plan = std::make_shared<GenerationPlan>(std::move(given));
-  const auto prompts = std::make_shared<Prompts>();
-  do_units(call, cost_of(*plan, model->render_pace()), [call, model, plan, prompts] {
+void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given) {
+  const auto request = std::make_shared<GenerationRequest>(std::move(given));
+  if (const auto* chat = std::get_if<generation::ChatRequest>(&request->asked)) require_chat(*model, *chat);
+  const auto planned = std::make_shared<Planned>();
+  const std::uint64_t cost = cost_of(*request, call.request().body.text().size(), model->render_pace());
+  do_units(call, cost, [call, model, request, planned] {
     try {
-      prepare(*plan, model->render_pace());
-      const TextInput prompt = std::exchange(plan->prompts[prompts->size()], {});
-      MemoryShare scratch(call.work.memory);
-      constexpr std::size_t short_bytes = 4096;
-      if (const auto* text = std::get_if<std::string>(&prompt); text != nullptr && text->size() > short_bytes) {
-        require_short(*text, model->engine()->context_length(), plan->members);
-        grow_share(scratch, call.work.memory, text->size() * bytes_to_tokenize_a_byte, "tokenizing the prompt");
-      }
-      prompts->push_back(tokens_of(prompt, plan->special_tokens, model->engine()->tokenizer()));
-      if (prompts->size() < plan->prompts.size()) return true;
+      if (!plan_next(call, *model, *request, *planned)) return true;
     } catch (const Error& error) {
       model->statistics().count(error, call.request().arrived);
-      call.exchange->respond(error_response_of(error, plan->members, call.protocol));
+      call.exchange->respond(error_response_of(error, request->members, call.protocol));
       return false;
     }
     try {
-      start_texts(call, model, *plan, std::move(*prompts));
+      start_texts(call, model, *request, std::move(*planned));
     } catch (const Error& error) {
-      call.exchange->respond(error_response_of(error, plan->members, call.protocol));
+      call.exchange->respond(error_response_of(error, request->members, call.protocol));
     }
     return false;
   });

@@ -4,11 +4,12 @@
 
 #include "server/models/served_model.h"
 #include "server/protocols/call.h"
-#include "server/protocols/generation_plan.h"
+#include "server/protocols/generation_request.h"
 
 namespace gpux::server {
 
-/// Turns the prompts into tokens, here or by the readers, and answers with the generated texts or the error.
-void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationPlan plan);
+/// Plans the conversation, or turns the prompts into tokens, here or by the readers, and answers with the generated
+/// texts or the error. Errors of require_chat().
+void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request);
 
 }  // namespace gpux::server

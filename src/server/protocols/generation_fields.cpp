@@ -16,7 +16,7 @@
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/generation.h"
 #include "server/protocols/openapi/texts.h"
-#include "server/protocols/tool_requests.h"
+#include "tensor/json_envelope.h"
 
 namespace gpux::server {
 namespace {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8_prefix.h"
+#include "generation/tool_constraint.h"
 #include "server/protocols/openapi/operation.h"
 #include "tensor/json_envelope.h"
 
@@ -37,55 +38,44 @@ constexpr std::array<Field, 2> chosen_table{{
 
 constexpr std::array<Field, 1> chosen_function_table{{{"name", text}}};
 
-// `text` is the same tool as it is written.
-generation::ToolFunction read_tool(const RequestJson& value, std::string_view text, const std::string& place) {
+// Its name.
+std::string read_tool(const RequestJson& value, const std::string& place) {
   Members tool(value, place, tool_table);
   tool.ignore("type");
   const RequestJson& described = tool.must_find("function");
   tool.refuse_others();
-  Members members(described, place + ".function", function_table);
-  generation::ToolFunction function;
-  function.name = members.text("name");
-  if (!generation::is_tool_name(function.name)) {
-    refuse_member(members.name_of("name"),
+  Members function(described, place + ".function", function_table);
+  std::string name = function.text("name");
+  if (!generation::is_tool_name(name)) {
+    refuse_member(function.name_of("name"),
                   fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
-                              utf8_prefix(function.name, 80)));
+                              utf8_prefix(name, 80)));
   }
-  members.ignore("description");
-  members.ignore("strict");
-  const RequestJson* parameters = members.find("parameters");
+  function.ignore("description");
+  function.ignore("strict");
+  const RequestJson* parameters = function.find("parameters");
   if (parameters != nullptr && !parameters->is_object()) {
-    refuse_member(members.name_of("parameters"), "is no object");
+    refuse_member(function.name_of("parameters"), "is no object");
   }
-  members.refuse_others();
-  if (parameters != nullptr) function.parameters = member_text(member_text(text, "function"), "parameters");
-  return function;
+  function.refuse_others();
+  return name;
 }
 
-void choose_function(const RequestJson& value, ToolUse& tools) {
+void choose_function(const RequestJson& value, std::span<const std::string> functions, ChatOptions& options) {
   Members chosen(value, "tool_choice", chosen_table);
   chosen.ignore("type");
   Members function(chosen.must_find("function"), "tool_choice.function", chosen_function_table);
-  const std::string name = function.text("name");
+  options.tool_name = function.text("name");
   function.refuse_others();
   chosen.refuse_others();
-  std::erase_if(tools.functions, [&](const generation::ToolFunction& one) { return one.name != name; });
-  if (tools.functions.empty()) {
+  if (std::ranges::find(functions, options.tool_name) == functions.end()) {
     refuse_member("tool_choice.function.name",
-                  fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
+                  fmt::format("is '{}', which is none of the tools", utf8_prefix(options.tool_name, 80)));
   }
-  tools.choice = ToolChoice::required;
-  tools.allows_several = false;
+  options.tool_choice = ToolChoice::required;
 }
 
 }  // namespace
-
-std::string_view member_text(std::string_view object, std::string_view name) {
-  for (const JsonInput& member : split_object(object)) {
-    if (member.name == name) return member.raw == "null" ? std::string_view() : member.raw;
-  }
-  return {};
-}
 
 std::span<const Field> tool_choice_fields() {
   static constexpr std::array<std::string_view, 3> choices{"none", "auto", "required"};
@@ -99,49 +89,40 @@ std::span<const Field> tool_choice_fields() {
   return table;
 }
 
-ToolUse read_tools(Members& members, std::string_view body) {
-  ToolUse tools;
+std::vector<std::string> read_tools(Members& members, std::string_view body, ChatOptions& options) {
+  std::vector<std::string> functions;
   const RequestJson* list = members.find("tools");
-  if (list == nullptr || (list->is_array() && list->empty())) return tools;
+  if (list == nullptr || (list->is_array() && list->empty())) return functions;
   if (!list->is_array()) refuse_member("tools", "is no list");
   if (list->size() > max_tools) {
     refuse_member("tools", fmt::format("has {} tools; accepted: up to {}", list->size(), max_tools));
   }
-  const std::string_view text = member_text(body, "tools");
-  const std::vector<std::string_view> texts = split_array(text);
-  for (std::size_t i = 0; i < list->size() && i < texts.size(); ++i) {
-    generation::ToolFunction function = read_tool((*list)[i], texts[i], fmt::format("tools[{}]", i));
-    const bool is_known = std::ranges::any_of(
-        tools.functions, [&](const generation::ToolFunction& other) { return other.name == function.name; });
-    if (is_known)
-      refuse_member(fmt::format("tools[{}]", i), fmt::format("has the name '{}' of another tool", function.name));
-    tools.functions.push_back(std::move(function));
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    std::string name = read_tool((*list)[i], fmt::format("tools[{}]", i));
+    if (std::ranges::find(functions, name) != functions.end()) {
+      refuse_member(fmt::format("tools[{}]", i), fmt::format("has the name '{}' of another tool", name));
+    }
+    functions.push_back(std::move(name));
   }
-  tools.json = text;
-  tools.choice = ToolChoice::automatic;
-  return tools;
+  options.tools = member_text(body, "tools");
+  return functions;
 }
 
-void read_tool_choice(Members& members, ToolUse& tools) {
+void read_tool_choice(Members& members, std::span<const std::string> functions, ChatOptions& options) {
   const RequestJson* choice = members.find("tool_choice");
-  const bool allows_several = members.flag("parallel_tool_calls", true);
-  tools.allows_several = allows_several;
+  options.allows_several_calls = members.flag("parallel_tool_calls", true);
   if (choice == nullptr) return;
-  if (choice->is_string() && tools.functions.empty() && *choice != "required") {
+  if (choice->is_string() && functions.empty() && *choice != "required") {
     members.ignore("tool_choice");
     return;
   }
-  if (tools.functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
+  if (functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
   if (choice->is_object()) {
-    choose_function(*choice, tools);
+    choose_function(*choice, functions, options);
     return;
   }
   constexpr std::array choices{ToolChoice::none, ToolChoice::automatic, ToolChoice::required};
-  const auto which = members.choice("tool_choice");
-  if (which) tools.choice = choices.at(*which);
-  if (tools.choice != ToolChoice::none) return;
-  tools.json.clear();
-  tools.functions.clear();
+  if (const auto which = members.choice("tool_choice")) options.tool_choice = choices.at(*which);
 }
 
 }  // namespace gpux::server

@@ -7,12 +7,14 @@
 #include <fmt/format.h>
 
 #include "generation/response_format.h"
+#include "server/protocols/called_function.h"
 #include "server/protocols/generation_fields.h"
 #include "server/protocols/ollama/operations.h"
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/generation.h"
 #include "server/protocols/openapi/texts.h"
 #include "server/protocols/text_inputs.h"
+#include "server/protocols/tool_requests.h"
 #include "tensor/json_envelope.h"
 
 namespace gpux::server {
@@ -169,22 +171,22 @@ void read_max_tokens(Members& options, GenerationSettings& settings) {
   if (!is_unlimited) settings.max_tokens = options.count("num_predict");
 }
 
-void read_options(Members& members, OllamaSettings& read) {
+void read_options(Members& members, OllamaSettings& read, GenerationSettings& settings) {
   const RequestJson* value = members.find("options");
   if (value == nullptr) return;
   Members options(*value, "options", option_fields());
-  read_common_sampling(options, read.settings);
+  read_common_sampling(options, settings);
   if (const auto penalty = options.number("repeat_penalty")) {
-    read.settings.repetition_penalty = static_cast<float>(*penalty);
+    settings.repetition_penalty = static_cast<float>(*penalty);
   }
   const RequestJson* last = options.find("repeat_last_n");
   if (last != nullptr && *last != -1) {
     refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
   }
-  read_max_tokens(options, read.settings);
+  read_max_tokens(options, settings);
   read.context_length = options.count("num_ctx");
   options.refuse_others();
-  check_settings(read.settings);
+  check_settings(settings);
 }
 
 void read_think(Members& members, OllamaSettings& read) {
@@ -200,11 +202,12 @@ void read_think(Members& members, OllamaSettings& read) {
   read.thinking_level = think->get<std::string>();
 }
 
-OllamaSettings read_general(Members& members, std::string_view body) {
+// `settings`: what "options" and "format" say of the text.
+OllamaSettings read_general(Members& members, std::string_view body, GenerationSettings& settings) {
   OllamaSettings read;
   read.model = members.text("model");
   read.is_streamed = members.flag("stream", true);
-  read_options(members, read);
+  read_options(members, read, settings);
   read_think(members, read);
   read_keep_alive(members);
   // Ollama leaves messages or tokens out there, without a word.
@@ -213,7 +216,7 @@ OllamaSettings read_general(Members& members, std::string_view body) {
   }
   if (members.find("format") != nullptr) {
     // Read once more, in order.
-    read.settings.constraint =
+    settings.constraint =
         generation::read_ollama_constraint(fmt::format(R"({{"format":{}}})", member_text(body, "format")));
   }
   return read;
@@ -320,9 +323,9 @@ OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellat
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
   Members members(json, "", ollama::chat_fields());
   OllamaChat read;
-  read.general = read_general(members, body);
-  read_messages(members, body, read.conversation.messages);
-  read.conversation.tools = read_tools(members, body);
+  read.general = read_general(members, body, read.chat.settings);
+  read_messages(members, body, read.chat.messages);
+  (void)read_tools(members, body, read.chat.options);
   members.refuse_others();
   return read;
 }
@@ -336,7 +339,7 @@ OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& c
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
   Members members(json, "", ollama::generate_fields());
   OllamaGenerate read;
-  read.general = read_general(members, body);
+  read.general = read_general(members, body, read.settings);
   read.prompt = members.text("prompt");
   read.system = members.text("system");
   read.is_raw = members.flag("raw", false);

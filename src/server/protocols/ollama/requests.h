@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/cancellation.h"
+#include "generation/chat_plan.h"
 #include "gpux/generator.h"
-#include "server/protocols/conversation.h"
 #include "server/protocols/field.h"
 
 /// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
@@ -18,7 +18,6 @@ namespace gpux::server {
 /// What requests to /api/chat and /api/generate have in common.
 struct OllamaSettings {
   std::string model;               ///< empty: not given
-  GenerationSettings settings;     ///< of "options" and "format"
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
   bool is_streamed = true;
   std::optional<bool> thinks;  ///< "think"; empty: as the model's template has it
@@ -28,12 +27,13 @@ struct OllamaSettings {
 /// POST /api/chat.
 struct OllamaChat {
   OllamaSettings general;
-  Conversation conversation;  ///< without messages: the model is loaded, and nothing is generated
+  generation::ChatRequest chat;  ///< without messages: the model is loaded, and nothing is generated
 };
 
 /// POST /api/generate.
 struct OllamaGenerate {
   OllamaSettings general;
+  GenerationSettings settings;
   std::string prompt;  ///< empty: the model is loaded, and nothing is generated
   std::string system;
   bool is_raw = false;  ///< without the chat template

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/home.h"
-#include "server/protocols/chat_plan.h"
 #include "server/protocols/embed_texts.h"
 #include "server/protocols/generate.h"
 #include "server/protocols/model_choice.h"
@@ -60,22 +59,22 @@ std::string thinking_values(const OllamaSettings& asked, const ServedModel& mode
   return {};
 }
 
-void bound_context(const OllamaSettings& asked, const ServedModel& model, GenerationPlan& plan) {
+void bound_context(const OllamaSettings& asked, const ServedModel& model, GenerationRequest& request) {
   const std::size_t context = model.engine()->context_length();
   if (asked.context_length > context) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("options.num_ctx is {}; accepted: up to {}, the context of '{}' in this server",
                             asked.context_length, context, model.name()));
   }
-  plan.context_length = asked.context_length;
-  plan.limits_tokens = true;
+  request.context_length = asked.context_length;
+  request.limits_tokens = true;
 }
 
-void set_format(const OllamaHead& head, bool is_streamed, GenerationPlan& plan) {
+void set_rendering(const OllamaHead& head, bool is_streamed, GenerationRequest& request) {
   if (is_streamed) {
-    plan.format.events = [head] { return ollama_answer_events(head); };
+    request.rendering.events = [head] { return ollama_answer_events(head); };
   }
-  plan.format.whole = [head](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
+  request.rendering.whole = [head](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
     return ollama_answer_json(head, choices.front(), usage);
   };
 }
@@ -85,34 +84,24 @@ OllamaHead head_of(OllamaRoute route, const OllamaSettings& asked, const ServedM
 }
 
 // Without a chat template a prompt is continued as it is.
-GenerationPlan plan_text(OllamaGenerate& asked, const ServedModel& model) {
+Continuation continuation_of(OllamaGenerate& asked, const ServedModel& model) {
   if (!asked.system.empty()) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("system: '{}' takes no messages: {}", model.name(), model.lack_of_chat()));
   }
-  GenerationPlan plan;
-  plan.prompts.emplace_back(std::move(asked.prompt));
-  plan.special_tokens = true;
-  plan.settings = std::move(asked.general.settings);
-  plan.format.reader = [] { return std::make_unique<PlainReader>(); };
-  return plan;
+  Continuation continuation;
+  continuation.prompts.emplace_back(std::move(asked.prompt));
+  continuation.settings = std::move(asked.settings);
+  return continuation;
 }
 
-GenerationPlan plan_prompt(OllamaGenerate& asked, const std::shared_ptr<ServedModel>& model, std::uint64_t bytes) {
-  if (asked.is_raw || model->chat() == nullptr) return plan_text(asked, *model);
-  Conversation conversation;
-  if (!asked.system.empty()) {
-    ChatMessage system;
-    system.role = "system";
-    system.content = std::move(asked.system);
-    conversation.messages.push_back(std::move(system));
-  }
-  ChatMessage user;
-  user.role = "user";
-  user.content = std::move(asked.prompt);
-  conversation.messages.push_back(std::move(user));
-  conversation.options.template_values = thinking_values(asked.general, *model);
-  return plan_chat(model, std::move(conversation), std::move(asked.general.settings), bytes);
+generation::ChatRequest conversation_of(OllamaGenerate& asked, const ServedModel& model) {
+  generation::ChatRequest chat;
+  if (!asked.system.empty()) chat.messages.push_back({.role = "system", .content = std::move(asked.system)});
+  chat.messages.push_back({.role = "user", .content = std::move(asked.prompt)});
+  chat.options.template_values = thinking_values(asked.general, model);
+  chat.settings = std::move(asked.settings);
+  return chat;
 }
 
 std::string size_name(std::uint64_t count) {
@@ -167,16 +156,15 @@ void chat(const RouteCall& call) {
   if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const OllamaHead head = head_of(OllamaRoute::chat, asked->general, *model);
-    if (asked->conversation.messages.empty()) {
+    if (asked->chat.messages.empty()) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
       return;
     }
-    asked->conversation.options.template_values = thinking_values(asked->general, *model);
-    GenerationPlan plan = plan_chat(model, std::move(asked->conversation), std::move(asked->general.settings),
-                                    with.request().body.text().size());
-    bound_context(asked->general, *model, plan);
-    set_format(head, asked->general.is_streamed, plan);
-    generate(with, model, std::move(plan));
+    asked->chat.options.template_values = thinking_values(asked->general, *model);
+    GenerationRequest request{.asked = std::move(asked->chat)};
+    bound_context(asked->general, *model, request);
+    set_rendering(head, asked->general.is_streamed, request);
+    generate(with, model, std::move(request));
   });
 }
 
@@ -192,11 +180,15 @@ void answer_prompt(const RouteCall& call) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
       return;
     }
-    const bool is_streamed = asked->general.is_streamed;
-    GenerationPlan plan = plan_prompt(*asked, model, with.request().body.text().size());
-    bound_context(asked->general, *model, plan);
-    set_format(head, is_streamed, plan);
-    generate(with, model, std::move(plan));
+    GenerationRequest request;
+    if (asked->is_raw || model->chat() == nullptr) {
+      request.asked = continuation_of(*asked, *model);
+    } else {
+      request.asked = conversation_of(*asked, *model);
+    }
+    bound_context(asked->general, *model, request);
+    set_rendering(head, asked->general.is_streamed, request);
+    generate(with, model, std::move(request));
   });
 }
 

@@ -7,8 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/utf8_prefix.h"
+#include "server/protocols/called_function.h"
 #include "server/protocols/openai/operations.h"
 #include "server/protocols/openapi/generation.h"
+#include "server/protocols/tool_requests.h"
+#include "tensor/json_envelope.h"
 
 namespace gpux::server {
 namespace {
@@ -227,27 +230,28 @@ std::span<const Field> chat_fields() {
   return fields;
 }
 
-ChatRequest read_chat(std::string_view body, const Cancellation& cancellation) {
+OpenAiChat read_chat(std::string_view body, const Cancellation& cancellation) {
   const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
   Members members(json, "", chat_fields());
-  ChatRequest read;
+  OpenAiChat read;
+  GenerationSettings& settings = read.chat.settings;
+  ChatOptions& options = read.chat.options;
   read.model = members.text("model");
-  read_messages(members, read.conversation.messages);
-  read_sampling(members, read.settings);
-  read_max_tokens(members, read.settings);
-  read_log_probabilities(members, read.settings);
+  read_messages(members, read.chat.messages);
+  read_sampling(members, settings);
+  read_max_tokens(members, settings);
+  read_log_probabilities(members, settings);
   read.answers = read_answers(members);
   read.stream = read_stream(members);
-  read.conversation.tools = read_tools(members, body);
-  read_tool_choice(members, read.conversation.tools);
-  read_template_options(members, body, read.conversation.options);
-  read.settings.constraint = read_constraint(members, body);
+  read_tool_choice(members, read_tools(members, body, options), options);
+  read_template_options(members, body, options);
+  settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
-  if (read.form_member.empty() && read.conversation.tools.choice == ToolChoice::required) read.form_member = "tools";
+  if (read.form_member.empty() && options.tool_choice == ToolChoice::required) read.form_member = "tools";
   refuse_unsupported(members);
   read_labels(members);
   members.refuse_others();
-  check_settings(read.settings);
+  check_settings(settings);
   return read;
 }
 

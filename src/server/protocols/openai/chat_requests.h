@@ -5,18 +5,16 @@
 #include <string_view>
 
 #include "base/cancellation.h"
-#include "gpux/generator.h"
-#include "server/protocols/conversation.h"
+#include "generation/chat_plan.h"
 #include "server/protocols/generation_fields.h"
 
 namespace gpux::server {
 
 /// POST /v1/chat/completions. Source: OpenAI's API reference, "Create chat completion", and vLLM's server for the
 /// settings that OpenAI has not.
-struct ChatRequest {
+struct OpenAiChat {
   std::string model;  ///< empty: not given
-  Conversation conversation;
-  GenerationSettings settings;
+  generation::ChatRequest chat;
   std::string form_member;  ///< constraint_member(), or "tools" where a call is required
   std::size_t answers = 1;
   StreamSettings stream;
@@ -26,6 +24,6 @@ struct ChatRequest {
 
 /// Error invalid_input as of tei/requests.h. Parts of messages other than texts are refused by their type;
 /// "continue_final_message", "echo" and "best_of" are refused.
-ChatRequest read_chat(std::string_view body, const Cancellation& cancellation = {});
+OpenAiChat read_chat(std::string_view body, const Cancellation& cancellation = {});
 
 }  // namespace gpux::server

@@ -3,24 +3,20 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/cancellation.h"
-#include "gpux/generator.h"
 #include "server/protocols/generation_fields.h"
-#include "server/protocols/text_inputs.h"
+#include "server/protocols/generation_request.h"
 
 namespace gpux::server {
 
 /// POST /v1/completions. Source: OpenAI's API reference, "Create completion", and vLLM's server for the settings that
 /// OpenAI has not.
 struct CompletionRequest {
-  std::vector<TextInput> prompts;  ///< at least one
-  std::string model;               ///< empty: not given
-  GenerationSettings settings;
-  std::string form_member;     ///< constraint_member()
-  std::size_t answers = 1;     ///< to each prompt
-  bool special_tokens = true;  ///< those that the model expects around a prompt are added to texts
+  std::string model;  ///< empty: not given
+  Continuation continuation;
+  std::string form_member;  ///< constraint_member()
+  std::size_t answers = 1;  ///< to each prompt
   StreamSettings stream;
 };
 

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "server/protocols/chat_plan.h"
 #include "server/protocols/embed_texts.h"
 #include "server/protocols/embed_texts_and_images.h"
 #include "server/protocols/generate.h"
@@ -142,44 +141,41 @@ void complete(const RouteCall& call) {
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    GenerationPlan plan{.prompts = std::move(asked->prompts),
-                        .special_tokens = asked->special_tokens,
-                        .settings = std::move(asked->settings),
-                        .answers = asked->answers,
-                        .members = {.prompt = "prompt", .form = std::move(asked->form_member)},
-                        .format = {}};
+    GenerationRequest request{.asked = std::move(asked->continuation),
+                              .answers = asked->answers,
+                              .members = {.prompt = "prompt", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("cmpl", *model);
     if (asked->stream.is_streamed) {
-      plan.format.events = [head, has_usage = asked->stream.has_usage] {
+      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
         return completion_answer_events(head, has_usage);
       };
     }
-    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
+    request.rendering.whole = [head](const auto& choices, const AnswerUsage& usage) {
       return completion_answer_json(head, choices, usage);
     };
-    plan.format.reader = [] { return std::make_unique<PlainReader>(); };
-    generate(with, model, std::move(plan));
+    generate(with, model, std::move(request));
   });
 }
 
 void chat(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
-  const auto asked = std::make_shared<ChatRequest>(read_chat(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OpenAiChat>(read_chat(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    GenerationPlan plan =
-        plan_chat(model, std::move(asked->conversation), std::move(asked->settings), with.request().body.text().size());
-    plan.answers = asked->answers;
-    plan.members = {.prompt = "messages", .form = std::move(asked->form_member)};
+    GenerationRequest request{.asked = std::move(asked->chat),
+                              .answers = asked->answers,
+                              .members = {.prompt = "messages", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("chatcmpl", *model);
     if (asked->stream.is_streamed) {
-      plan.format.events = [head, has_usage = asked->stream.has_usage] { return chat_answer_events(head, has_usage); };
+      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
+        return chat_answer_events(head, has_usage);
+      };
     }
-    plan.format.whole = [head](const auto& choices, const AnswerUsage& usage) {
+    request.rendering.whole = [head](const auto& choices, const AnswerUsage& usage) {
       return chat_answer_json(head, choices, usage);
     };
-    generate(with, model, std::move(plan));
+    generate(with, model, std::move(request));
   });
 }
 

@@ -1,4 +1,4 @@
-#include "server/protocols/conversation.h"
+#include "server/protocols/called_function.h"
 
 namespace gpux::server {
 

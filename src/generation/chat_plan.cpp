@@ -1,0 +1,131 @@
+#include "generation/chat_plan.h"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/format_message.h"
+#include "generation/answer_format.h"
+#include "generation/special_markers.h"
+#include "gpux/error.h"
+#include "tensor/json_envelope.h"
+
+namespace gpux::generation {
+namespace {
+
+std::uint64_t id_seed_of(const GenerationSettings& settings) {
+  return settings.seed ? *settings.seed : std::uint64_t{std::random_device()()};
+}
+
+// The functions that the answer may call.
+std::vector<ToolFunction> callable_functions(const ChatOptions& options) {
+  const bool is_required = options.tool_choice == ToolChoice::required;
+  if (!options.tool_name.empty() && !is_required) {
+    throw Error(ErrorCode::usage,
+                fmt::format("tool_name is '{}', and no call is required; accepted: none, or ToolChoice::required",
+                            options.tool_name));
+  }
+  if (!offers_tools(options)) {
+    if (!is_required) return {};
+    throw Error(ErrorCode::invalid_input, "a call is required, and there are no tools");
+  }
+  std::vector<ToolFunction> functions = tool_functions(options.tools);
+  if (!options.tool_name.empty()) {
+    std::erase_if(functions, [&](const ToolFunction& one) { return one.name != options.tool_name; });
+  }
+  if (functions.empty() && is_required) {
+    throw Error(ErrorCode::invalid_input,
+                options.tool_name.empty()
+                    ? "a call is required, and there are no tools"
+                    : fmt::format("tool_name is '{}', which is none of the tools", options.tool_name));
+  }
+  return functions;
+}
+
+// An answer that is nothing but calls, and reasoning before them where the model thinks first. `format`: as the model
+// answers on its own. No constraint allows markers that are special tokens: then calls and reasoning have none.
+ToolCallForm forced_calls(const std::vector<ToolFunction>& functions, bool allows_several, const AnswerFormat& format,
+                          const text::Tokenizer& tokenizer, std::string_view prompt) {
+  const auto is_special = [&](const std::string& marker) { return is_special_token(marker, tokenizer); };
+  const bool has_special_calls =
+      format.tool_calls == ToolCallStyle::hermes && (is_special("<tool_call>") || is_special("</tool_call>"));
+  ReasoningPart reasoning;
+  if (!format.reasoning_end.empty() && !is_special(format.reasoning_begin) && !is_special(format.reasoning_end)) {
+    reasoning = {
+        .begin = format.reasoning_begin, .end = format.reasoning_end, .is_open = opens_reasoning(format, prompt)};
+  }
+  return tool_call_form(functions, has_special_calls ? ToolCallStyle::none : format.tool_calls, allows_several,
+                        reasoning);
+}
+
+}  // namespace
+
+std::vector<ToolFunction> tool_functions(std::string_view tools) {
+  std::vector<ToolFunction> functions;
+  if (tools.empty()) return functions;
+  const nlohmann::json list = nlohmann::json::parse(tools, nullptr, false);
+  if (!list.is_array()) {
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} are not JSON; accepted: an array", setting_named("tools")));
+  }
+  // As they are written: the order of parameters counts.
+  const std::vector<std::string_view> texts = split_array(tools);
+  for (const nlohmann::json& tool : list) {
+    const bool is_wrapped = tool.is_object() && tool.contains("function");
+    const nlohmann::json& function = is_wrapped ? tool["function"] : tool;
+    const bool has_name = function.is_object() && function.value("name", nlohmann::json()).is_string();
+    if (!has_name) {
+      throw Error(ErrorCode::invalid_input,
+                  format_message("{}[{}] is no function; accepted: {{\"type\": \"function\", \"function\": "
+                                 "{{\"name\": …, \"parameters\": …}}}}",
+                                 setting_named("tools"), functions.size()));
+    }
+    const std::string_view text = texts.at(functions.size());
+    functions.push_back(
+        {.name = function["name"],
+         .parameters = std::string(member_text(is_wrapped ? member_text(text, "function") : text, "parameters"))});
+  }
+  return functions;
+}
+
+ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, ChatRequest request,
+                   const PromptCheck& check) {
+  const ChatOptions& options = request.options;
+  const bool is_forced = options.tool_choice == ToolChoice::required;
+  const bool is_constrained = request.settings.constraint.kind != OutputConstraint::Kind::none;
+  if (is_forced && is_constrained) {
+    throw Error(ErrorCode::invalid_input, "a call is required, and a constraint is there; accepted: one of them");
+  }
+  const std::vector<ToolFunction> functions = callable_functions(options);
+  ChatPlan plan;
+  AnswerSettings& answer = plan.answer;
+  for (const ToolFunction& function : functions) answer.functions.push_back(function.name);
+  answer.allows_several = options.allows_several_calls && options.tool_name.empty();
+  answer.id_seed = id_seed_of(request.settings);
+  if (!is_constrained || !request.constrains_content) {
+    answer.format = answer_format_of(prompt.template_text(offers_tools(options)));
+  }
+  if (functions.empty()) answer.format.tool_calls = ToolCallStyle::none;
+
+  const std::string text = prompt.text(request.messages, options);
+  request.messages.clear();
+  if (check) check(text);
+  if (is_forced) {
+    ToolCallForm form = forced_calls(functions, answer.allows_several, answer.format, tokenizer, text);
+    request.settings.constraint = std::move(form.constraint);
+    answer.format = std::move(form.format);
+    answer.is_enforced = true;
+  }
+  answer.begins_in_reasoning = opens_reasoning(answer.format, text);
+  plan.request.shown_tokens = special_markers(answer.format, tokenizer);
+  plan.request.is_answer = true;
+  plan.request.prompt = prompt_tokens(tokenizer, text, false);
+  plan.request.settings = std::move(request.settings);
+  return plan;
+}
+
+}  // namespace gpux::generation

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "generation/answer_parser.h"
+#include "generation/chat_prompt.h"
+#include "generation/engine.h"
+#include "generation/tool_constraint.h"
+#include "gpux/chat.h"
+#include "gpux/generator.h"
+#include "text/tokenizer.h"
+
+namespace gpux::generation {
+
+/// A conversation to answer, whoever asks: the library, a command, a client of a protocol.
+struct ChatRequest {
+  std::vector<ChatMessage> messages;  ///< at least one
+  ChatOptions options = {};
+  GenerationSettings settings = {};
+  /// Where settings.constraint has a kind, the whole text is content: nothing in it is read as reasoning or as a call.
+  bool constrains_content = false;
+};
+
+/// What the engine is asked for, and how its answer is read.
+struct ChatPlan {
+  EngineRequest request;
+  AnswerSettings answer;
+};
+
+/// Is given the prompt before it becomes tokens. What it throws refuses the request.
+using PromptCheck = std::function<void(std::string_view prompt)>;
+
+/// Decides how a model with this template and tokenizer answers: the prompt, the form that calls of tools are forced
+/// into, the special tokens that the text shows, and how it is read. Pure, but for the ids of calls where the settings
+/// have no seed, and for templates that write the date. Errors of ChatPrompt::text(), tool_functions(),
+/// tool_call_form(), prompt_tokens(); invalid_input: a call is required, and there is no such function, or another
+/// constraint; usage: tool_name without ToolChoice::required.
+ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, ChatRequest request,
+                   const PromptCheck& check = {});
+
+/// The functions in ChatOptions::tools. Error invalid_input: an element is no function.
+std::vector<ToolFunction> tool_functions(std::string_view tools);
+
+}  // namespace gpux::generation

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/caught_error.h"
+#include "generation/engine_state.h"
+
+namespace gpux::generation {
+namespace {
+
+// While it waits for memory of other engines, an engine looks for it this often.
+constexpr std::chrono::milliseconds memory_interval{10};
+
+}  // namespace
+
+void Engine::State::work() {
+  while (wait_for_work()) {
+    try {
+      is_short_of_memory = false;
+      end_unwanted();
+      admit();
+      run_step();
+      share->shrink(bytes_of(slots.tokens()));
+      if (running.empty() && !is_short_of_memory) share->stop_waiting();
+#ifndef NDEBUG
+      slots.check();
+#endif
+    } catch (...) {
+      end_after(caught_error());
+    }
+  }
+}
+
+// False where the engine ends.
+bool Engine::State::wait_for_work() {
+  const std::uint64_t limit = budget->limit_bytes();
+  bool gives_memory = false;
+  {
+    std::unique_lock lock(mutex);
+    publish(limit);
+    const auto has_news = [&] { return is_ending || is_memory_wanted || !cancelled.empty(); };
+    if (is_short_of_memory) {
+      changed.wait_for(lock, memory_interval, has_news);
+    } else {
+      changed.wait(lock, [&] { return has_news() || !waiting.empty() || !running.empty(); });
+    }
+    if (is_ending) return false;
+    gives_memory = std::exchange(is_memory_wanted, false);
+  }
+  if (gives_memory) clear_kept();
+  return true;
+}
+
+void Engine::State::publish(std::uint64_t limit) {
+  statistics.running = running.size();
+  statistics.waiting = waiting.size();
+  statistics.cached_tokens = slots.tokens();
+  statistics.cache_bytes = bytes_of(statistics.cached_tokens);
+  statistics.max_cache_bytes = std::min(bytes_of(max_cache_tokens), limit);
+  changed.notify_all();
+}
+
+void Engine::State::run_step() {
+  std::optional<SequenceId> prompt;
+  if (!prompts.empty()) {
+    std::vector<PendingPrompt> pending;
+    for (const SequenceId id : prompts) {
+      const EngineRequest& request = running.at(id).sequence->request();
+      pending.push_back({request.client, request.number, running.at(id).last_turn});
+    }
+    prompt = prompts[next_prompt(pending)];
+  }
+  const Step step = plan_step({.decoding = slots.decoding(),
+                               .prompt_tokens = prompt ? left_of_prompt(*prompt) : 0,
+                               .prompt_tokens_in_turn = prompt_tokens_in_turn},
+                              options.prompt_chunk);
+  if (step.kind == Step::Kind::prompt && prompt) run_prompt(*prompt, step.tokens);
+  if (step.kind == Step::Kind::decode) run_decode();
+}
+
+std::size_t Engine::State::left_of_prompt(SequenceId id) const {
+  const Running& one = running.at(id);
+  return prompt_part(one.sequence->prompt_tokens()) - slots[one.slot].size;
+}
+
+// What a run throws ends its sequences, and no others.
+std::optional<Error> Engine::State::run(std::size_t first_slot, std::span<const Decoder::Row> rows, Tensor& logits) {
+  try {
+    logits = decoder.run(first_slot, rows);
+    return std::nullopt;
+  } catch (...) {
+    return caught_error();
+  }
+}
+
+// Whether the sequence is still there.
+bool Engine::State::advance(SequenceId id, std::span<const float> logits) {
+  try {
+    count([](EngineStatistics& counts) { ++counts.generated_tokens; });
+    const std::optional<FinishReason> reason = running.at(id).sequence->advance(logits);
+    if (!reason) return true;
+    const std::unique_ptr<Sequence> sequence = take_out(id);
+    count_end({}, false);
+    sequence->end(*reason);
+  } catch (...) {
+    fail(id, caught_error());
+  }
+  return false;
+}
+
+void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
+  if (!make_room(tokens) || !running.contains(id)) return;
+  Running& one = running.at(id);
+  one.last_turn = ++turns;
+  const std::size_t slot = one.slot, past = slots[slot].size, length = one.sequence->prompt_tokens();
+  try {
+    reserve(past + tokens);
+  } catch (...) {
+    return fail(id, caught_error());
+  }
+  const Decoder::Row row{past, one.sequence->tokens().subspan(past, tokens)};
+  Tensor logits;
+  if (const std::optional<Error> error = run(slot, {&row, 1}, logits)) return fail(id, *error);
+  slots.add_prompt(slot, tokens);
+  prompt_tokens_in_turn += tokens;
+  count([&](EngineStatistics& counts) {
+    ++counts.steps;
+    counts.prompt_tokens += tokens;
+  });
+  if (past + tokens < prompt_part(length)) return;
+  std::erase(prompts, id);
+  // A sequence that was preempted has tokens behind its prompt.
+  const bool is_last = past + tokens == one.sequence->tokens().size();
+  if (is_last && !advance(id, logits.as<float>())) return;
+  start_decoding(id);
+}
+
+void Engine::State::run_decode() {
+  prompt_tokens_in_turn = 0;
+  if (!make_room(slots.decoding())) return;
+  const std::size_t count_of_rows = slots.decoding();
+  if (count_of_rows == 0) return;
+  std::vector<SequenceId> ids;
+  std::vector<Decoder::Row> rows;
+  std::size_t longest = 0;
+  for (std::size_t slot = 0; slot < count_of_rows; ++slot) {
+    ids.push_back(slots[slot].owner.value_or(0));
+    const std::size_t past = slots[slot].size;
+    rows.push_back({past, running.at(ids.back()).sequence->tokens().subspan(past, 1)});
+    longest = std::max(longest, past);
+  }
+  // What the second row of a pair writes is behind the tokens of its slot.
+  static constexpr std::uint32_t any_token = 0;
+  if (decoder.needs_pairs() && decoder.can_batch() && count_of_rows % 2 != 0) {
+    rows.push_back({slots[count_of_rows].size, {&any_token, 1}});
+    longest = std::max(longest, rows.back().past);
+  }
+  try {
+    reserve(longest + 1);
+  } catch (...) {
+    return end_longest(ids, caught_error());
+  }
+  Tensor logits;
+  if (const std::optional<Error> error = run(0, rows, logits)) return end_after_run(ids, *error);
+  count([](EngineStatistics& counts) { ++counts.steps; });
+  for (std::size_t i = 0; i < ids.size(); ++i) slots.add_generated(i);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Running& one = running.at(ids[i]);
+    if (slots[one.slot].size < one.sequence->tokens().size()) continue;
+    (void)advance(ids[i], logits.as<float>().subspan(i * vocabulary, vocabulary));
+  }
+}
+
+// A device without memory for all texts may have it for the shorter ones.
+void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const Error& error) {
+  if (error.code() == ErrorCode::resource_exhausted && ids.size() > 1) {
+    const auto size_of = [&](SequenceId id) { return slots[running.at(id).slot].size; };
+    return fail(*std::ranges::max_element(ids, {}, size_of), error);
+  }
+  for (const SequenceId id : ids) fail(id, error);
+}
+
+// There is no memory for the next token of the longest texts. The others go on.
+void Engine::State::end_longest(const std::vector<SequenceId>& ids, const Error& error) {
+  const std::size_t capacity = decoder.capacity(), spare = slots.decoding();
+  bool is_ended = false;
+  for (const SequenceId id : ids) {
+    if (slots[running.at(id).slot].size + 1 <= capacity) continue;
+    fail(id, error);
+    is_ended = true;
+  }
+  if (is_ended) return;
+  // It is the second row of a pair that is too long.
+  const std::optional<SequenceId> owner = slots[spare].owner;
+  if (owner) return fail(*owner, error);
+  clear(spare);
+}
+
+}  // namespace gpux::generation

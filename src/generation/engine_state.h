@@ -1,0 +1,127 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "generation/decoder.h"
+#include "generation/engine.h"
+#include "generation/sequence.h"
+#include "generation/slot_table.h"
+#include "generation/step_plan.h"
+
+namespace gpux::generation {
+
+/// What an engine consists of, and what its thread does: work(). Other threads call the constructor and end_all()
+/// alone. Each group of functions is in the file that it names.
+struct Engine::State {
+  struct Waiting {
+    SequenceId id;
+    std::unique_ptr<Sequence> sequence;
+  };
+
+  struct Running {
+    std::unique_ptr<Sequence> sequence;
+    std::size_t slot = 0;
+    std::uint64_t last_turn = 0;  // of its prompt
+  };
+
+  ModelFiles files;
+  GeneratorOptions options;
+  Decoder decoder;
+  SequenceContext context;
+  std::uint64_t max_cache_tokens = 0;
+  std::uint64_t cache_bytes = 0;  // that keys and values may take
+  std::size_t vocabulary = 0;
+
+  // The engine's thread alone.
+  SlotTable slots;
+  std::map<SequenceId, Running> running;  // by age
+  std::vector<SequenceId> prompts;        // of those, the ones whose prompts are not through
+  std::uint64_t turns = 0;                // of prompts
+  std::size_t prompt_tokens_in_turn = 0;
+  bool is_short_of_memory = false;  // which other engines have
+
+  // Of all threads, under the mutex.
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::list<Waiting> waiting;  // by age, those that were preempted among them; erased by the engine's thread alone
+  std::set<SequenceId> cancelled;
+  std::size_t open = 0;  // requests that have not ended
+  bool is_draining = false, is_ending = false, is_memory_wanted = false;
+  EngineStatistics statistics;
+
+  std::shared_ptr<CacheBudget> budget;
+  std::unique_ptr<CacheShare> share;  // before those that release() uses
+
+  std::thread thread;
+
+  State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given,
+        std::shared_ptr<CacheBudget> shared_budget);
+
+  // engine.cpp: how much there is room for.
+  void add_end_tokens();
+  void bound_context();
+  void measure_vocabulary();
+
+  // engine_run.cpp: what runs next.
+  void work();
+  bool wait_for_work();
+  void publish(std::uint64_t limit);
+  void run_step();
+  [[nodiscard]] std::size_t left_of_prompt(SequenceId id) const;
+  std::optional<Error> run(std::size_t first_slot, std::span<const Decoder::Row> rows, Tensor& logits);
+  bool advance(SequenceId id, std::span<const float> logits);
+  void run_prompt(SequenceId id, std::size_t tokens);
+  void run_decode();
+  void end_after_run(const std::vector<SequenceId>& ids, const Error& error);
+  void end_longest(const std::vector<SequenceId>& ids, const Error& error);
+
+  // engine_admission.cpp: which text gets a slot.
+  [[nodiscard]] std::size_t promised_tokens() const;
+  bool has_room_for(const Waiting& next);
+  [[nodiscard]] std::vector<Claim> claims() const;
+  std::optional<Waiting> next_waiting();
+  void admit();
+  void give_slot(Waiting& next);
+  void start_decoding(SequenceId id);
+
+  // engine_memory.cpp: where keys and values are, and who makes room for whom.
+  void reserve(std::size_t tokens);
+  [[nodiscard]] std::uint64_t bytes_of(std::uint64_t tokens) const noexcept;
+  void clear(std::size_t slot);
+  void exchange(std::size_t a, std::size_t b);
+  std::unique_ptr<Sequence> take_out(SequenceId id);
+  void clear_kept();
+  void preempt(SequenceId id);
+  bool find_memory(std::size_t tokens, SequenceId oldest);
+  [[nodiscard]] SequenceId next_to_preempt() const;
+  bool make_room(std::size_t tokens);
+  void wait_for_memory(SequenceId oldest);
+
+  // engine_ends.cpp: how texts end.
+  void count_end(const std::optional<Error>& error, bool is_cancelled);
+  void end_early(Sequence& sequence, bool is_cancelled);
+  void fail(Sequence& sequence, const Error& error) noexcept;
+  void fail(SequenceId id, const Error& error);
+  void end_unwanted();
+  void end_after(const Error& error) noexcept;
+  void end_all();
+
+  template <typename Change>
+  void count(const Change& change) {
+    const std::lock_guard lock(mutex);
+    change(statistics);
+  }
+};
+
+}  // namespace gpux::generation

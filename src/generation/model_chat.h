@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "generation/chat_prompt.h"
+#include "gpux/error.h"
+
+namespace gpux::generation {
+
+/// How a model takes conversations: what makes prompts of them, or why nothing does. A model without a chat template,
+/// or with one that cannot be used, still continues texts. Copies share the templates.
+class ModelChat {
+ public:
+  /// A model without a chat template.
+  ModelChat();
+
+  /// Of read_chat_templates(), whose errors are kept.
+  explicit ModelChat(const std::filesystem::path& folder);
+
+  /// Null where the model takes no conversations.
+  [[nodiscard]] const ChatPrompt* prompt() const noexcept { return prompt_.get(); }
+
+  /// Throws problem().
+  [[nodiscard]] const ChatPrompt& require_prompt() const;
+
+  /// Why there is no prompt(); empty where there is one. Error invalid_model: there is no template, or none that can be
+  /// used.
+  [[nodiscard]] const std::optional<Error>& problem() const noexcept { return problem_; }
+
+  /// Whether there is a template, of whatever use.
+  [[nodiscard]] bool has_template() const noexcept { return has_template_; }
+
+ private:
+  std::shared_ptr<const ChatPrompt> prompt_;
+  std::optional<Error> problem_;
+  bool has_template_ = false;
+};
+
+}  // namespace gpux::generation

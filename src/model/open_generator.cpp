@@ -1,0 +1,36 @@
+#include "model/open_generator.h"
+
+#include <utility>
+
+#include "embedding/open_tokenizer.h"
+#include "generation/decoder_signature.h"
+
+namespace gpux {
+
+OpenGenerator open_generator(OpenModel model) {
+  (void)generation::require_decoder(model.info);
+  generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
+  text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
+  return {.model = std::move(model), .files = std::move(files), .tokenizer = std::move(tokenizer)};
+}
+
+generation::ModelChat OpenGenerator::read_chat() const {
+  return generation::ModelChat(model.located.onnx_file.parent_path());
+}
+
+std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& options) const {
+  const auto begin = [&](LoadPhase phase) {
+    if (options.on_load) options.on_load(phase);
+  };
+  // The caller keeps the keys and values.
+  OpenModel decoder = model;
+  decoder.settings.options.cache_precision = CachePrecision::automatic;
+  begin(LoadPhase::session);
+  Runtime runtime = decoder.load();
+  begin(LoadPhase::first_run);
+  auto engine = std::make_unique<generation::Engine>(std::move(runtime), tokenizer, files, options);
+  begin(LoadPhase::ready);
+  return engine;
+}
+
+}  // namespace gpux

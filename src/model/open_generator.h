@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "generation/engine.h"
+#include "generation/model_chat.h"
+#include "generation/model_files.h"
+#include "gpux/generator.h"
+#include "model/open_model.h"
+#include "text/tokenizer.h"
+
+namespace gpux {
+
+/// A decoder, and what the files beside it say, which is read first: loading takes longer. Not loaded.
+struct OpenGenerator {
+  OpenModel model;
+  generation::ModelFiles files;
+  text::Tokenizer tokenizer;
+
+  /// Reads the chat template: for those who are given conversations.
+  [[nodiscard]] generation::ModelChat read_chat() const;
+
+  /// Makes the session and the engine that runs it. `fastest` is decided here. Tells `options.on_load` of what follows
+  /// LoadPhase::reading. Errors as of OpenModel::load() and Engine.
+  [[nodiscard]] std::unique_ptr<generation::Engine> load(const GeneratorOptions& options = {}) const;
+};
+
+/// Errors of generation::require_decoder(), read_model_files(), embedding::open_tokenizer().
+OpenGenerator open_generator(OpenModel model);
+
+}  // namespace gpux

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "generation/chat_plan.h"
+#include "server/models/served_model.h"
+
+namespace gpux::server {
+
+/// What clients are refused before their conversation is planned. Errors invalid_input: the model has no chat template;
+/// tools and a form of the answer at once; tools that nothing forces the model to call, and whose calls would not be
+/// read.
+void require_chat(const ServedModel& model, const generation::ChatRequest& asked);
+
+}  // namespace gpux::server

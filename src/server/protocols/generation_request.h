@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "generation/chat_plan.h"
+#include "gpux/generator.h"
+#include "server/generation/answer_events.h"
+#include "server/generation/answer_writer.h"
+#include "server/protocols/request_error.h"
+#include "server/protocols/text_inputs.h"
+#include "text/tokenizer.h"
+
+namespace gpux::server {
+
+/// How a protocol writes the answers to a request for text.
+struct AnswerRendering {
+  std::function<std::unique_ptr<AnswerEvents>()> events;  ///< null: the answers are sent whole
+  std::function<std::string(const std::vector<AnswerDelta>& choices, const AnswerUsage& usage)> whole;
+};
+
+/// Prompts that are continued as they are.
+struct Continuation {
+  std::vector<TextInput> prompts;  ///< at least one
+  bool special_tokens = true;      ///< those that the model expects around a prompt are added to texts
+  GenerationSettings settings;
+};
+
+/// A request for text, whatever its protocol.
+struct GenerationRequest {
+  std::variant<Continuation, generation::ChatRequest> asked;
+  std::size_t answers = 1;         ///< to each prompt
+  bool limits_tokens = false;      ///< max_tokens beyond the context means as many as it holds
+  std::size_t context_length = 0;  ///< of a prompt and its answer; 0: the engine's
+  NamedMembers members = {};
+  AnswerRendering rendering = {};
+};
+
+/// Bytes of a prompt beyond which it cannot fit in the context, so that it is not tokenized to be refused: 16 for each
+/// token, which no text reaches, and at least 1 MiB. Pure.
+[[nodiscard]] std::size_t max_prompt_bytes(std::size_t context_length) noexcept;
+
+/// The tokens of a prompt, whose length the caller has checked. Errors of generation::prompt_tokens().
+std::vector<std::uint32_t> tokens_of(const TextInput& prompt, bool special_tokens, const text::Tokenizer& tokenizer);
+
+}  // namespace gpux::server
