@@ -170,10 +170,10 @@ void compare_texts(const Flags& flags) {
   const checkpoint::SentenceModel model = checkpoint::read_sentence_model(flags.encoder);
   LoadOptions plain = load_options(flags), pooled = plain;
   pooled.pooled_output = embedding::graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
-  const embedding::Embedder before(model, Runtime(model.onnx_file, plain), embedding::Batching::throughput);
-  const embedding::Embedder after(model, Runtime(model.onnx_file, pooled), embedding::Batching::throughput);
+  const embedding::TextEmbedder before(model, Runtime(model.onnx_file, plain), TextBatching::throughput);
+  const embedding::TextEmbedder after(model, Runtime(model.onnx_file, pooled), TextBatching::throughput);
   fmt::print("{}\n", to_line(after.runtime().verdict()));
-  const auto vectors = [&](const embedding::Embedder& embedder) {
+  const auto vectors = [&](const embedding::TextEmbedder& embedder) {
     std::vector<embedding::PreparedText> texts;
     for (std::size_t i = 0; i < flags.texts; ++i) {
       texts.push_back(embedder.encoder().prepare(

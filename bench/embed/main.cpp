@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const std::string& file) {
   return lines;
 }
 
-double embedded_a_second(const embedding::Embedder& embedder, const std::vector<std::string>& texts,
+double embedded_a_second(const embedding::TextEmbedder& embedder, const std::vector<std::string>& texts,
                          const Settings& settings) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -61,7 +61,7 @@ void write_line(std::string& out, std::string_view text, std::span<const float> 
 }
 
 // Where the time of a text goes, which of it one thread at a time spends, and what that allows 64 processors.
-void print_stages(const embedding::Embedder& embedder, const std::vector<std::string>& texts,
+void print_stages(const embedding::TextEmbedder& embedder, const std::vector<std::string>& texts,
                   const Settings& settings) {
   embedding::EmbedTimes times;
   std::FILE* const nowhere = std::fopen("/dev/null", "w");
@@ -124,8 +124,8 @@ int measure(int argc, char** argv) {
   load.precision = settings.precision;
   load.strict = Strictness::provider;
   load.intra_threads = 1;
-  const embedding::Embedder embedder(model, Runtime(onnx_file, load));
-  const embedding::Embedder quicker(std::move(model), Runtime(onnx_file, load), embedding::Batching::throughput);
+  const embedding::TextEmbedder embedder(model, Runtime(onnx_file, load));
+  const embedding::TextEmbedder quicker(std::move(model), Runtime(onnx_file, load), TextBatching::throughput);
   if (settings.count != 0) {
     print_stages(embedder, texts, settings);
     print_stages(quicker, texts, settings);

@@ -18,12 +18,6 @@
 
 namespace gpux {
 
-/// Which texts may share a run of the model.
-enum class TextBatching : std::uint8_t {
-  exact,       ///< only where each embedding is bit-identical to that of the text alone
-  throughput,  ///< wherever it is faster: the last digits may depend on the other texts
-};
-
 /// How an Embedder loads its model and runs texts.
 struct EmbedderOptions {
   ModelOptions model = {};

@@ -16,6 +16,12 @@
 
 namespace gpux {
 
+/// Which texts may share a run of the model.
+enum class TextBatching : std::uint8_t {
+  exact,       ///< only where each embedding is bit-identical to that of the text alone
+  throughput,  ///< wherever it is faster: the last digits may depend on the other texts
+};
+
 /// What happens if the requested provider does not run the model.
 enum class Strictness : std::uint8_t {
   off,       ///< fall back, and report it

@@ -8,15 +8,10 @@
 #include <vector>
 
 #include "gpux/export.h"
+#include "gpux/label_score.h"
 #include "gpux/model.h"
 
 namespace gpux {
-
-/// A label and its score.
-struct LabelScore {
-  std::string label;
-  double score = 0;
-};
 
 /// A text of a list, and how well it fits the query.
 struct RankedText {

@@ -45,7 +45,7 @@ Json run_of(const EmbedFlags& flags, const OpenEncoder& encoder) {
            {"task", nullptr},
            {"max_tokens", encoder.options.max_tokens},
            {"normalize", nullptr},
-           {"batching", encoder.embedder->encoder().batching() == embedding::Batching::exact ? "exact" : "throughput"},
+           {"batching", encoder.embedder->encoder().batching() == TextBatching::exact ? "exact" : "throughput"},
            {"texts", flags.texts},
            {"field", flags.form.field},
            {"column", flags.form.column}};

@@ -182,7 +182,7 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime:
     const auto scores = pipeline::zero_shot_scores(*outputs.front().second.tensor(), entailment, options).front();
     Json labels = Json::array();
     Json numbers = Json::array();
-    for (const runtime::LabelledScore& one : scores) {
+    for (const LabelScore& one : scores) {
       labels.push_back(one.label);
       numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(one.score))));
     }

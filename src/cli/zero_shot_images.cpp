@@ -82,7 +82,7 @@ void run_zero_shot_images(const std::string& model, const LocatedModel& located,
   const auto add = [&](std::string_view image, std::span<const float> vector) {
     Json names = Json::array();
     Json numbers = Json::array();
-    for (const runtime::LabelledScore& one : pipeline::zero_shot_image_scores(vector, labels, flags.labels, settings)) {
+    for (const LabelScore& one : pipeline::zero_shot_image_scores(vector, labels, flags.labels, settings)) {
       names.push_back(one.label);
       numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(one.score))));
     }

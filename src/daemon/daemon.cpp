@@ -104,7 +104,7 @@ void Daemon::apply(StateFile state) {
 
 void Daemon::set_up(const StateFile& state) {
   const unsigned workers = workers_ != 0 ? workers_ : state.workers.value_or(0);
-  auto pipeline = std::make_unique<Pipeline>(output_->vectors, state.limits, declared_, workers);
+  auto pipeline = std::make_unique<EventPipeline>(output_->vectors, state.limits, declared_, workers);
   const std::scoped_lock lock(mutex_);
   pipeline_ = std::move(pipeline);
 }

@@ -77,7 +77,7 @@ class Daemon {
   std::shared_ptr<const OpenModel> declared_, lesser_;
   bool is_downgraded_ = false, lesser_failed_ = false;
   std::unique_ptr<Output> output_;
-  std::unique_ptr<Pipeline> pipeline_;
+  std::unique_ptr<EventPipeline> pipeline_;
   std::vector<std::shared_ptr<Source>> sources_;
   SourceStatus gone_;  // counts of sources that have gone
   std::string state_file_problem_;

@@ -37,8 +37,8 @@ int attempts_before_blame(ErrorCode code) noexcept {
   }
 }
 
-Pipeline::Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
-                   std::chrono::milliseconds first_pause)
+EventPipeline::EventPipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model,
+                             unsigned workers, std::chrono::milliseconds first_pause)
     : sink_(sink), limits_(limits), first_pause_(first_pause), model_(std::move(model)) {
   const unsigned count = workers != 0 ? workers : std::max(1U, model_->workers);
   queue_limit_ = events_a_worker * count;
@@ -46,11 +46,12 @@ Pipeline::Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const Op
   for (unsigned i = 0; i < count; ++i) workers_.emplace_back([this] { work(); });
 }
 
-Pipeline::~Pipeline() {
+EventPipeline::~EventPipeline() {
   stop();
 }
 
-Pipeline::Put Pipeline::put(WaitingEvent& event, const std::stop_token& stop, std::chrono::milliseconds time) {
+EventPipeline::Put EventPipeline::put(WaitingEvent& event, const std::stop_token& stop,
+                                      std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
   const bool ready = room_.wait_for(lock, stop, time, [&] { return stopped_ || waiting_.size() < queue_limit_; });
   if (stopped_ || stop.stop_requested()) return Put::stopped;
@@ -60,17 +61,17 @@ Pipeline::Put Pipeline::put(WaitingEvent& event, const std::stop_token& stop, st
   return Put::taken;
 }
 
-void Pipeline::use(std::shared_ptr<const OpenModel> model) {
+void EventPipeline::use(std::shared_ptr<const OpenModel> model) {
   const std::scoped_lock lock(mutex_);
   model_ = std::move(model);
 }
 
-std::shared_ptr<const OpenModel> Pipeline::model() const {
+std::shared_ptr<const OpenModel> EventPipeline::model() const {
   const std::scoped_lock lock(mutex_);
   return model_;
 }
 
-void Pipeline::stop() {
+void EventPipeline::stop() {
   {
     const std::scoped_lock lock(mutex_);
     stopped_ = true;
@@ -89,7 +90,7 @@ void Pipeline::stop() {
   if (writer_.joinable()) writer_.join();
 }
 
-PipelineCounts Pipeline::counts() const {
+PipelineCounts EventPipeline::counts() const {
   const std::scoped_lock lock(mutex_);
   return {.embedded = embedded_,
           .known = known_,
@@ -101,12 +102,12 @@ PipelineCounts Pipeline::counts() const {
           .last_written = last_written_};
 }
 
-bool Pipeline::pause(std::chrono::milliseconds time) {
+bool EventPipeline::pause(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
   return !stopping_.wait_for(lock, time, [&] { return stopped_; });
 }
 
-void Pipeline::work() {
+void EventPipeline::work() {
   for (;;) {
     WaitingEvent event;
     {
@@ -122,7 +123,7 @@ void Pipeline::work() {
   }
 }
 
-void Pipeline::handle(WaitingEvent waiting) {
+void EventPipeline::handle(WaitingEvent waiting) {
   const auto ended_before = [&](Outcome outcome) {
     {
       const std::scoped_lock lock(mutex_);
@@ -152,7 +153,7 @@ void Pipeline::handle(WaitingEvent waiting) {
   finish({.embedded = std::move(event), .refused = {}, .is_refused = false, .ended = std::move(waiting.ended)});
 }
 
-bool Pipeline::embeds_others(const OpenModel& model, std::uint64_t successes_before) const {
+bool EventPipeline::embeds_others(const OpenModel& model, std::uint64_t successes_before) const {
   if (successes_ != successes_before) return true;
   try {
     (void)model.embed(harmless_text);
@@ -162,7 +163,7 @@ bool Pipeline::embeds_others(const OpenModel& model, std::uint64_t successes_bef
   }
 }
 
-bool Pipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
+bool EventPipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
   const std::uint64_t successes = successes_;
   std::chrono::milliseconds wait = first_pause_;
   for (int attempt = 1;; ++attempt) {
@@ -210,7 +211,7 @@ bool Pipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
   }
 }
 
-void Pipeline::refuse(const WaitingEvent& event, const std::string& reason) {
+void EventPipeline::refuse(const WaitingEvent& event, const std::string& reason) {
   RefusedEvent refused{.hash = refusal_hash(event.source, event.position, event.content),
                        .source = event.source,
                        .position = event.position,
@@ -221,14 +222,14 @@ void Pipeline::refuse(const WaitingEvent& event, const std::string& reason) {
   finish({.embedded = {}, .refused = std::move(refused), .is_refused = true, .ended = event.ended});
 }
 
-void Pipeline::finish(Finished finished) {
+void EventPipeline::finish(Finished finished) {
   std::unique_lock lock(finished_mutex_);
   finished_room_.wait(lock, [&] { return finished_.size() < 2 * max_written_together || no_more_; });
   finished_.push_back(std::move(finished));
   finished_arrived_.notify_one();
 }
 
-void Pipeline::write_all() {
+void EventPipeline::write_all() {
   for (;;) {
     std::vector<Finished> batch;
     {
@@ -244,7 +245,7 @@ void Pipeline::write_all() {
   }
 }
 
-void Pipeline::write(std::vector<Finished> batch) {
+void EventPipeline::write(std::vector<Finished> batch) {
   std::vector<EmbeddedEvent> embedded;
   std::vector<RefusedEvent> refused;
   for (Finished& one : batch) {

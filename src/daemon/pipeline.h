@@ -21,7 +21,7 @@ namespace gpux::daemon {
 
 /// The model that makes vectors now.
 struct OpenModel {
-  /// The text's vector; from any thread. Errors as of embedding::Embedder::embed().
+  /// The text's vector; from any thread. Errors as of embedding::TextEmbedder::embed().
   std::function<std::vector<float>(const std::string& text)> embed;
   std::string name, digest;
   std::string level;     ///< empty where a model was named
@@ -66,16 +66,16 @@ int attempts_before_blame(ErrorCode code) noexcept;
 /// Makes vectors of events, several side by side, and puts them into a sink, some at a time. What fails is tried again
 /// as long as it may be the disk's or the device's fault; what is an event's own fault is set aside. An event is to
 /// blame where the model keeps failing on it and meanwhile embeds other events, or a short text of the pipeline's own.
-class Pipeline {
+class EventPipeline {
  public:
   /// The sink has to live as long. `workers` 0: as many as the model says. What fails is tried again after
   /// `first_pause`, then after twice as long, and so on.
-  Pipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
-           std::chrono::milliseconds first_pause = std::chrono::milliseconds(500));
+  EventPipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
+                std::chrono::milliseconds first_pause = std::chrono::milliseconds(500));
   /// Stops it.
-  ~Pipeline();
-  Pipeline(const Pipeline&) = delete;
-  Pipeline& operator=(const Pipeline&) = delete;
+  ~EventPipeline();
+  EventPipeline(const EventPipeline&) = delete;
+  EventPipeline& operator=(const EventPipeline&) = delete;
 
   enum class Put : std::uint8_t { taken, full, stopped };
 

@@ -87,12 +87,12 @@ void Source::run_again_and_again(const std::stop_token& stop) {
 bool Source::give(WaitingEvent event, const std::stop_token& stop) {
   for (;;) {
     switch (surroundings_.pipeline.put(event, stop, 200ms)) {
-      case Pipeline::Put::taken:
+      case EventPipeline::Put::taken:
         ++taken_;
         return true;
-      case Pipeline::Put::stopped:
+      case EventPipeline::Put::stopped:
         return false;
-      case Pipeline::Put::full:
+      case EventPipeline::Put::full:
         look_meanwhile();
     }
   }

@@ -19,7 +19,7 @@ namespace gpux::daemon {
 
 /// What a source is given to work with.
 struct SourceSurroundings {
-  Pipeline& pipeline;  ///< has to live until the source has stopped
+  EventPipeline& pipeline;  ///< has to live until the source has stopped
   EventLimits limits;
   std::filesystem::path state_folder;  ///< for what it has to remember
   std::chrono::milliseconds rescan;

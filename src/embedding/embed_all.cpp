@@ -36,7 +36,7 @@ constexpr std::size_t texts_a_turn = 32;
 /// wait; tokenizing, runs and the sink are outside.
 class Line {
  public:
-  Line(const Embedder& embedder, const EmbedOptions& options, const TextSource& source, unsigned threads,
+  Line(const TextEmbedder& embedder, const EmbedOptions& options, const TextSource& source, unsigned threads,
        const EmbeddingSink& sink, std::uint64_t before, EmbedTimes* times)
       : embedder_(embedder),
         options_(options),
@@ -118,7 +118,7 @@ class Line {
         take_raw(raw);
         return true;
       }
-      TextBatching batching{.limits = {.max_rows = 1}, .padding = nullptr};
+      TextSharing batching{.limits = {.max_rows = 1}, .padding = nullptr};
       if (ready_.size() > 1) {
         const bool worth_trying = ready_.size() >= texts_worth_trying;
         lock.unlock();
@@ -281,7 +281,7 @@ class Line {
     room_.notify_all();
   }
 
-  const Embedder& embedder_;
+  const TextEmbedder& embedder_;
   const EmbedOptions& options_;
   const TextSource& source_;
   const EmbeddingSink& sink_;
@@ -304,7 +304,7 @@ class Line {
 
 }  // namespace
 
-std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
+std::uint64_t embed_all(const TextEmbedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const VectorSink& sink, std::uint64_t before) {
   const EmbeddingSink of_vectors = [&](std::string_view text, const Embedding& embedding) {
     sink(text, embedding.values);
@@ -314,7 +314,7 @@ std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, c
   return embed_all(embedder, dense, source, threads, of_vectors, before);
 }
 
-std::uint64_t embed_all(const Embedder& embedder, const EmbedOptions& options, const TextSource& source,
+std::uint64_t embed_all(const TextEmbedder& embedder, const EmbedOptions& options, const TextSource& source,
                         unsigned threads, const EmbeddingSink& sink, std::uint64_t before, EmbedTimes* times) {
   embedder.encoder().check(options);
   threads = std::max(threads, 1U);

@@ -7,12 +7,12 @@
 
 namespace gpux::embedding {
 
-Embedder::Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<Batching> batching)
+TextEmbedder::Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<TextBatching> batching)
     : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_, batching) {}
 
-TextBatching Embedder::batching(bool may_try) const {
+TextSharing TextEmbedder::batching(bool may_try) const {
   Known known = known_;
-  if (known == Known::nothing && (may_try || encoder_.batching() == Batching::throughput) &&
+  if (known == Known::nothing && (may_try || encoder_.batching() == TextBatching::throughput) &&
       known_.compare_exchange_strong(known, Known::being_found)) {
     try {
       found_ = find_text_batching(encoder_, runtime_);
@@ -21,15 +21,15 @@ TextBatching Embedder::batching(bool may_try) const {
     }
     known_ = known = Known::found;
   }
-  return known == Known::found ? found_ : TextBatching{.limits = {.max_rows = 1}, .padding = nullptr};
+  return known == Known::found ? found_ : TextSharing{.limits = {.max_rows = 1}, .padding = nullptr};
 }
 
-std::vector<float> Embedder::embed(std::string_view text, const EmbedOptions& options) const {
+std::vector<float> TextEmbedder::embed(std::string_view text, const EmbedOptions& options) const {
   const PreparedText prepared = encoder_.prepare(text, options);
   return std::move(embed(std::span(&prepared, 1), options).front());
 }
 
-std::vector<NamedValues> Embedder::run(std::span<const PreparedText> texts, const EmbedOptions& options) const {
+std::vector<NamedValues> TextEmbedder::run(std::span<const PreparedText> texts, const EmbedOptions& options) const {
   const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output(options)}};
   if (texts.size() == 1) {
     std::vector<NamedValues> results;
@@ -47,8 +47,8 @@ std::vector<NamedValues> Embedder::run(std::span<const PreparedText> texts, cons
                         runtime::filled_rows(static_cast<std::int64_t>(texts.size()), tokens, found_.limits));
 }
 
-std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> texts,
-                                                const EmbedOptions& options) const {
+std::vector<std::vector<float>> TextEmbedder::embed(std::span<const PreparedText> texts,
+                                                    const EmbedOptions& options) const {
   const std::vector<NamedValues> results = run(texts, options);
   std::vector<std::vector<float>> vectors;
   vectors.reserve(texts.size());
@@ -58,12 +58,12 @@ std::vector<std::vector<float>> Embedder::embed(std::span<const PreparedText> te
   return vectors;
 }
 
-Embedding Embedder::represent(std::string_view text, const EmbedOptions& options) const {
+Embedding TextEmbedder::represent(std::string_view text, const EmbedOptions& options) const {
   const PreparedText prepared = encoder_.prepare(text, options);
   return std::move(represent(std::span(&prepared, 1), options).front());
 }
 
-std::vector<Embedding> Embedder::represent(std::span<const PreparedText> texts, const EmbedOptions& options) const {
+std::vector<Embedding> TextEmbedder::represent(std::span<const PreparedText> texts, const EmbedOptions& options) const {
   const std::vector<NamedValues> results = run(texts, options);
   std::vector<Embedding> embeddings;
   embeddings.reserve(texts.size());

@@ -13,13 +13,13 @@
 
 namespace gpux::embedding {
 
-/// Makes vectors of texts. With Batching::exact, the vector of a text does not depend on other texts; it is
+/// Makes vectors of texts. With TextBatching::exact, the vector of a text does not depend on other texts; it is
 /// bit-identical if the runtime was loaded with one thread inside an operator.
 /// Any thread may call.
-class Embedder {
+class TextEmbedder {
  public:
   /// Errors as of SentenceEncoder.
-  Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<Batching> batching = {});
+  TextEmbedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<TextBatching> batching = {});
 
   [[nodiscard]] const SentenceEncoder& encoder() const noexcept { return encoder_; }
 
@@ -27,7 +27,7 @@ class Embedder {
 
   /// What texts may share a run, as find_text_batching() finds it at the first call that `may_try`. Until then, and to
   /// others meanwhile: none may; nor where it fails.
-  [[nodiscard]] TextBatching batching(bool may_try) const;
+  [[nodiscard]] TextSharing batching(bool may_try) const;
 
   /// `text` is UTF-8. The options are taken as SentenceEncoder::check() accepts them.
   /// Errors as of SentenceEncoder::prepare() and Runtime::infer().
@@ -51,7 +51,7 @@ class Embedder {
   Runtime runtime_;
   SentenceEncoder encoder_;
   mutable std::atomic<Known> known_{Known::nothing};
-  mutable TextBatching found_{.limits = {.max_rows = 1}, .padding = nullptr};  // written once, before known_ says so
+  mutable TextSharing found_{.limits = {.max_rows = 1}, .padding = nullptr};  // written once, before known_ says so
 };
 
 }  // namespace gpux::embedding

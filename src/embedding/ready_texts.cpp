@@ -82,7 +82,7 @@ void ReadyTexts::take_nearest(std::size_t length, Group& group) {
   }
 }
 
-std::vector<ReadyText> ReadyTexts::take(const TextBatching& batching) {
+std::vector<ReadyText> ReadyTexts::take(const TextSharing& batching) {
   if (empty()) return {};
   Group group(batching.limits);
   const std::size_t length = lengths_.begin()->second;

@@ -31,7 +31,7 @@ class ReadyTexts {
   /// Removes the oldest text, and those that share its run, within the limits of `batching`: with none of its length
   /// filled up, the oldest of that length; where filling up costs nothing, the oldest of any length; else those of the
   /// nearest lengths. Empty where there is none.
-  std::vector<ReadyText> take(const TextBatching& batching);
+  std::vector<ReadyText> take(const TextSharing& batching);
 
   /// Drops all behind that text.
   void drop_behind(std::uint64_t index);

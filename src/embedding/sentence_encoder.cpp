@@ -41,20 +41,20 @@ Tensor of_tokens(const Tensor& output, std::size_t tokens) {
 
 }  // namespace
 
-std::optional<Batching> batching_from(std::string_view name) noexcept {
-  if (name == "exact") return Batching::exact;
-  if (name == "throughput") return Batching::throughput;
+std::optional<TextBatching> batching_from(std::string_view name) noexcept {
+  if (name == "exact") return TextBatching::exact;
+  if (name == "throughput") return TextBatching::throughput;
   return std::nullopt;
 }
 
-Batching default_batching(const Verdict& verdict) noexcept {
+TextBatching default_batching(const Verdict& verdict) noexcept {
   for (const ProviderAttempt& attempt : verdict.tried) {
     if (attempt.outcome != ProviderAttempt::Outcome::active || verdict.active.empty()) continue;
     if (attempt.id != verdict.active.front() || (!attempt.device && attempt.devices.empty())) continue;
     const Device& device = attempt.device ? *attempt.device : attempt.devices.front();
-    return device.kind == "cpu" ? Batching::exact : Batching::throughput;
+    return device.kind == "cpu" ? TextBatching::exact : TextBatching::throughput;
   }
-  return Batching::exact;
+  return TextBatching::exact;
 }
 
 bool choose_prompt(const checkpoint::SentenceModel& model, std::string_view name, EmbedOptions& options) {
@@ -78,7 +78,7 @@ std::size_t filled_length(std::size_t tokens) noexcept {
 }
 
 SentenceEncoder::SentenceEncoder(checkpoint::SentenceModel model, const Runtime& runtime,
-                                 std::optional<Batching> batching)
+                                 std::optional<TextBatching> batching)
     : model_(std::move(model)),
       tokenizer_(open_tokenizer(model_.tokenizer_file)),
       batching_(batching.value_or(default_batching(runtime.verdict()))),
@@ -106,7 +106,7 @@ SentenceEncoder::SentenceEncoder(checkpoint::SentenceModel model, const Runtime&
 }
 
 void SentenceEncoder::find_filling(const Runtime& runtime) {
-  if (batching_ != Batching::throughput || model_.pads_to_max_tokens || model_.late_interaction) return;
+  if (batching_ != TextBatching::throughput || model_.pads_to_max_tokens || model_.late_interaction) return;
   if (!inputs_.has("attention_mask")) {
     filling_problem_ = "the model has no attention_mask";
     return;
@@ -292,8 +292,7 @@ std::vector<float> SentenceEncoder::pooled(const Tensor& output, const PreparedT
   const std::span<const float> elements = floats.as<float>();
   if (is_pooled) return {elements.begin(), elements.end()};
   std::vector<float> vector;
-  for (const gpux::Pooling pooling : model_.poolings)
-    append_pooled(pooling, elements, prepared.pooling_mask, vector);
+  for (const gpux::Pooling pooling : model_.poolings) append_pooled(pooling, elements, prepared.pooling_mask, vector);
   for (const checkpoint::DenseLayer& layer : model_.dense) {
     if (vector.size() != static_cast<std::size_t>(layer.in)) {
       refuse(fmt::format("a Dense of modules.json takes {} numbers, and there are {}", layer.in, vector.size()));

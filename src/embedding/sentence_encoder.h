@@ -43,21 +43,15 @@ struct EmbedOptions {
 /// The names of the model's prompts.
 [[nodiscard]] std::vector<std::string> prompt_names(const checkpoint::SentenceModel& model);
 
-/// Which texts may share a run of the model.
-enum class Batching : std::uint8_t {
-  exact,       ///< texts of one length, and only if each vector is bit-identical to that of the text alone
-  throughput,  ///< the fastest: also texts of similar lengths; a vector's last digits depend on the batch
-};
-
 /// "exact", "throughput"; empty where it is neither.
-std::optional<Batching> batching_from(std::string_view name) noexcept;
+std::optional<TextBatching> batching_from(std::string_view name) noexcept;
 
 /// throughput on a GPU or NPU, whose kernels depend on the size of a run and which a single text leaves idle; exact on
 /// processors. The first active provider decides. Pure.
-Batching default_batching(const Verdict& verdict) noexcept;
+TextBatching default_batching(const Verdict& verdict) noexcept;
 
-/// Tokens that a text of so many is filled up to for Batching::throughput, so that texts of near lengths have one: a
-/// quarter more at most where it has 12 or more. Pure.
+/// Tokens that a text of so many is filled up to for TextBatching::throughput, so that texts of near lengths have one:
+/// a quarter more at most where it has 12 or more. Pure.
 std::size_t filled_length(std::size_t tokens) noexcept;
 
 /// A text on its way through a model.
@@ -77,7 +71,7 @@ class SentenceEncoder {
   /// are. Errors not_found, invalid_model: the tokenizer, or inputs and outputs that are not those of an encoder, as
   /// choose_output() has it.
   /// `batching`: empty: default_batching() of the runtime's verdict.
-  SentenceEncoder(checkpoint::SentenceModel model, const Runtime& runtime, std::optional<Batching> batching = {});
+  SentenceEncoder(checkpoint::SentenceModel model, const Runtime& runtime, std::optional<TextBatching> batching = {});
 
   /// Elements of a vector of default_representation() unless other dimensions are requested; entries of the vocabulary
   /// for sparse vectors.
@@ -101,11 +95,11 @@ class SentenceEncoder {
 
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept { return tokenizer_; }
 
-  [[nodiscard]] Batching batching() const noexcept { return batching_; }
+  [[nodiscard]] TextBatching batching() const noexcept { return batching_; }
 
-  /// Why texts are not filled up to near lengths though Batching::throughput would have it: two texts were filled up,
-  /// and their outputs were others, or the model failed; or there is no mask. Empty where they are, and where nothing
-  /// has it so.
+  /// Why texts are not filled up to near lengths though TextBatching::throughput would have it: two texts were filled
+  /// up, and their outputs were others, or the model failed; or there is no mask. Empty where they are, and where
+  /// nothing has it so.
   [[nodiscard]] const std::string& filling_problem() const noexcept { return filling_problem_; }
 
   /// Whether default_batching() decided it.
@@ -201,7 +195,7 @@ class SentenceEncoder {
 
   checkpoint::SentenceModel model_;
   text::Tokenizer tokenizer_;
-  Batching batching_;
+  TextBatching batching_;
   bool has_default_batching_;
   TokenInputs inputs_;
   std::uint64_t embedded_tokens_;  // 0: not known

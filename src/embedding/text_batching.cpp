@@ -147,7 +147,7 @@ std::shared_ptr<const runtime::Padding> free_padding(const SentenceEncoder& enco
 
 }  // namespace
 
-void bound_rows(const Verdict& verdict, TextBatching& found) {
+void bound_rows(const Verdict& verdict, TextSharing& found) {
   const provider::ActiveProfile profile = provider::active_profile(verdict);
   if (const std::int64_t most = provider::max_rows_of(profile.ranges); most != 0 && most < found.limits.max_rows) {
     found.limits.max_rows = most;
@@ -168,15 +168,15 @@ std::vector<NamedValues> infer_together(const Runtime& runtime, std::span<const 
   return infer_in_one_run(runtime, items, options, padding, filled_rows);
 }
 
-TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
+TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime) {
   const std::vector<std::string>& active = runtime.verdict().active;
   const provider::ProviderRow* only = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
   const bool packs = only != nullptr && only->computes_no_padding;
   const bool on_cpu = only != nullptr && only->works_on_callers_threads;
   // Past about so many tokens a processor is as busy as it gets, and the others wait.
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
-  const bool throughput = encoder.batching() == Batching::throughput;
-  TextBatching found{.limits = {.max_rows = 1}, .padding = nullptr};
+  const bool throughput = encoder.batching() == TextBatching::throughput;
+  TextSharing found{.limits = {.max_rows = 1}, .padding = nullptr};
   found.sharing = runtime.run_sharing({.requests = 1, .sizes = {}});
   if (!found.sharing.shared && found.sharing.source == Source::setting) return found;
   if (!runtime::signature_permits_sharing(runtime.info().signature)) {

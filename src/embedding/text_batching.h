@@ -16,7 +16,7 @@ namespace gpux::embedding {
 inline constexpr runtime::BatchLimits batches_on_devices{.max_rows = 128, .max_cost = 8192};
 
 /// What texts may share a run.
-struct TextBatching {
+struct TextSharing {
   runtime::BatchLimits limits;  ///< `max_cost` counts tokens, and `max_rows` is 1 where none may
   /// How texts of different lengths are filled up to one; null: only those of one length may. The inputs are those that
   /// SentenceEncoder::prepare() makes.
@@ -26,12 +26,12 @@ struct TextBatching {
 
 /// Bounds shared runs to the rows that the provider has compiled for, or lets them be filled up where it compiles again
 /// for each number of rows; `found.sharing` says so. Pure.
-void bound_rows(const Verdict& verdict, TextBatching& found);
+void bound_rows(const Verdict& verdict, TextSharing& found);
 
 /// LoadOptions::batch_axis none rules it out. Else it is tried out on the runtime: a few texts run alone and together,
-/// and where a bit differs (Batching::exact) or more than the last digits do (Batching::throughput), or the model
-/// fails, none may share a run.
-TextBatching find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime);
+/// and where a bit differs (TextBatching::exact) or more than the last digits do (TextBatching::throughput), or the
+/// model fails, none may share a run.
+TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& runtime);
 
 /// The outputs of texts that share a run, each cut back to what it would have alone. The run has `filled_rows` rows,
 /// where that is more than there are texts. Errors as of Runtime::infer();

@@ -14,9 +14,7 @@ EncoderFlags flags_of(const std::string& model, const EmbedderOptions& options) 
   EncoderFlags flags;
   flags.model = model;
   flags.load = request_of(options.model);
-  if (options.batching)
-    flags.batching =
-        options.batching == TextBatching::throughput ? embedding::Batching::throughput : embedding::Batching::exact;
+  flags.batching = options.batching;
   return flags;
 }
 

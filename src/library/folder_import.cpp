@@ -110,7 +110,7 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
             .variant = std::move(variant),
             .beside = std::move(beside)};
   }
-  const embedding::Embedder embedder(std::move(model), std::move(runtime));
+  const embedding::TextEmbedder embedder(std::move(model), std::move(runtime));
   return {.stored = store.add(content, names),
           .dimension = embedder.encoder().dimension(),
           .task = {},
@@ -189,7 +189,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
       if (!sentences) {
         throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
       }
-      const embedding::Embedder texts(*std::move(sentences), load_located(located, settings));
+      const embedding::TextEmbedder texts(*std::move(sentences), load_located(located, settings));
       if (texts.encoder().dimension() != package.dimension) {
         throw Error(ErrorCode::invalid_model,
                     fmt::format("vectors of texts have {} dimensions, those of images {}: they cannot be compared",

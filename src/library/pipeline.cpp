@@ -80,12 +80,7 @@ std::vector<std::vector<LabelScore>> Pipeline::classify(std::span<const std::str
       state_->infer({{"text", strings_of({texts.begin(), texts.end()})}}, state_->pipeline->logits());
   DeclaredValue declared = state_->logits;
   declared.top_k.reset();
-  std::vector<std::vector<LabelScore>> all;
-  for (const auto& row : runtime::label_scores(declared, *outputs.front().second.tensor())) {
-    auto& scores = all.emplace_back();
-    for (const runtime::LabelledScore& one : row) scores.push_back({one.label, one.score});
-  }
-  return all;
+  return runtime::label_scores(declared, *outputs.front().second.tensor());
 }
 
 std::vector<LabelScore> Pipeline::classify(std::string_view text) const {

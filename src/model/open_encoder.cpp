@@ -119,13 +119,13 @@ void apply_prompt(const EncoderFlags& flags, const checkpoint::SentenceModel& mo
 }
 
 // OpenVINO has threads of its own, whose number is a run's where several texts share it, and a text's else.
-void add_openvino_threads(std::optional<embedding::Batching> batching, LoadOptions& options) {
+void add_openvino_threads(std::optional<TextBatching> batching, LoadOptions& options) {
   if (options.provider.find("openvino") == std::string::npos) return;
   const auto of_openvino = [](const ProviderOptions& given) { return given.provider == "openvino"; };
   if (std::ranges::any_of(options.provider_options, of_openvino)) return;
   const std::string processors = std::to_string(usable_processors(Machine::this_one()));
   ProviderOptions own{.provider = "openvino", .values = {{"num_of_threads", processors}}, .where = {}};
-  if (batching != embedding::Batching::throughput) own.values.emplace_back("num_streams", processors);
+  if (batching != TextBatching::throughput) own.values.emplace_back("num_streams", processors);
   options.provider_options.push_back(std::move(own));
 }
 
@@ -186,9 +186,9 @@ class DigestMeanwhile {
 };
 
 // Why texts share runs, where they do without a trial.
-std::string batching_line(const embedding::Embedder& embedder) {
-  if (embedder.encoder().batching() != embedding::Batching::throughput) return {};
-  const embedding::TextBatching batching = embedder.batching(false);
+std::string batching_line(const embedding::TextEmbedder& embedder) {
+  if (embedder.encoder().batching() != TextBatching::throughput) return {};
+  const embedding::TextSharing batching = embedder.batching(false);
   if (!batching.sharing.shared) return fmt::format("texts run one by one: {}", batching.sharing.reason);
   return fmt::format("texts of {} share runs of up to {} texts and {} tokens: {}",
                      embedder.encoder().filling_problem().empty() ? "similar lengths" : "one length",
@@ -214,7 +214,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
                       .workers = std::max(1U, usable_processors(Machine::this_one()) / load.intra_threads.value_or(1))};
   apply_prompt(flags, model, encoder.options);
   DigestMeanwhile digest(located.onnx_file);
-  encoder.embedder = std::make_unique<embedding::Embedder>(std::move(model), opened.load(), flags.batching);
+  encoder.embedder = std::make_unique<embedding::TextEmbedder>(std::move(model), opened.load(), flags.batching);
   encoder.embedder->encoder().check(encoder.options);
   const std::vector<std::string>& active = encoder.embedder->runtime().verdict().active;
   if (!active.empty() && active.front() == "openvino") {

@@ -16,9 +16,9 @@ namespace gpux {
 struct EncoderFlags {
   std::string model, level, model_dir, prompt;
   std::string pull;  ///< when the command downloads the model: "missing", "always", "never"; the command does it
-  std::optional<LocatedModel> located;          ///< what `model` means, where it is known
-  bool model_is_word = false;                   ///< `model` is the first word behind the command, and no flag
-  std::optional<embedding::Batching> batching;  ///< empty: the default of the provider
+  std::optional<LocatedModel> located;   ///< what `model` means, where it is known
+  bool model_is_word = false;            ///< `model` is the first word behind the command, and no flag
+  std::optional<TextBatching> batching;  ///< empty: the default of the provider
   bool level_fallback = false;
   std::optional<std::string> prompt_text;
   std::optional<bool> normalize;  ///< has a flag only where a command adds one
@@ -31,7 +31,7 @@ struct EncoderFlags {
 
 /// What they come to.
 struct OpenEncoder {
-  std::unique_ptr<embedding::Embedder> embedder;
+  std::unique_ptr<embedding::TextEmbedder> embedder;
   embedding::EmbedOptions options;  ///< accepted by the embedder
   std::string level;                ///< "low"; empty where a model was named
   std::string digest;               ///< SHA-256 of the ONNX file that runs, in hexadecimal digits

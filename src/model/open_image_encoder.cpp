@@ -46,7 +46,7 @@ void refuse_text_flags(const EncoderFlags& flags) {
   if (!flags.level.empty()) refuse({setting_named("level")});
   if (flags.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense)
     refuse({"a representation other than dense vectors"});
-  if (flags.batching == embedding::Batching::throughput) refuse({setting_named("batching"), " throughput"});
+  if (flags.batching == TextBatching::throughput) refuse({setting_named("batching"), " throughput"});
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ NamedValues zero_shot_pairs(std::span<const std::string> texts, const ZeroShotOp
           {"text_pair", Tensor::of_strings(shape, std::move(seconds))}};
 }
 
-std::vector<std::vector<runtime::LabelledScore>> zero_shot_scores(const Tensor& logits, std::size_t entailment,
-                                                                  const ZeroShotOptions& options) {
+std::vector<std::vector<LabelScore>> zero_shot_scores(const Tensor& logits, std::size_t entailment,
+                                                      const ZeroShotOptions& options) {
   const std::size_t labels = options.labels.size();
   const Shape& shape = logits.shape();
   const bool fits = shape.size() == 2 && shape[0] % static_cast<std::int64_t>(labels) == 0 &&
@@ -90,7 +90,7 @@ std::vector<std::vector<runtime::LabelledScore>> zero_shot_scores(const Tensor& 
   const std::span<const float> numbers = floats.as<float>();
   const auto classes = static_cast<std::size_t>(shape[1]);
   const std::size_t contradiction = entailment == 0 ? classes - 1 : 0;
-  std::vector<std::vector<runtime::LabelledScore>> all;
+  std::vector<std::vector<LabelScore>> all;
   for (std::size_t row = 0; row < static_cast<std::size_t>(shape[0]); row += labels) {
     std::vector<double> scores;
     for (std::size_t i = 0; i < labels; ++i) {
@@ -104,7 +104,7 @@ std::vector<std::vector<runtime::LabelledScore>> zero_shot_scores(const Tensor& 
     if (labels > 1 && !options.multi_label) scores = shares(scores);
     auto& of_text = all.emplace_back();
     for (std::size_t i = 0; i < labels; ++i) of_text.push_back({options.labels[i], scores[i]});
-    std::ranges::stable_sort(of_text, std::greater(), &runtime::LabelledScore::score);
+    std::ranges::stable_sort(of_text, std::greater(), &LabelScore::score);
   }
   return all;
 }

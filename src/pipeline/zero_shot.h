@@ -32,7 +32,7 @@ NamedValues zero_shot_pairs(std::span<const std::string> texts, const ZeroShotOp
 /// `logits` are the model's of those pairs, [texts * labels, model labels]. Of each text the labels, best first.
 /// Several labels share 1 by a softmax over their entailment; with multi_label, or of one label, each is the softmax
 /// over contradiction and entailment. Error invalid_model where the logits are not of these sizes.
-std::vector<std::vector<runtime::LabelledScore>> zero_shot_scores(const Tensor& logits, std::size_t entailment,
-                                                                  const ZeroShotOptions& options);
+std::vector<std::vector<LabelScore>> zero_shot_scores(const Tensor& logits, std::size_t entailment,
+                                                      const ZeroShotOptions& options);
 
 }  // namespace gpux::pipeline

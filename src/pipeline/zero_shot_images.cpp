@@ -50,19 +50,18 @@ std::vector<std::string> image_label_texts(std::span<const std::string> labels, 
   return texts;
 }
 
-std::vector<runtime::LabelledScore> zero_shot_image_scores(std::span<const float> image,
-                                                           std::span<const std::vector<float>> label_vectors,
-                                                           std::span<const std::string> labels,
-                                                           const ZeroShotSettings& settings) {
+std::vector<LabelScore> zero_shot_image_scores(std::span<const float> image,
+                                               std::span<const std::vector<float>> label_vectors,
+                                               std::span<const std::string> labels, const ZeroShotSettings& settings) {
   std::vector<double> scores;
   for (const std::vector<float>& label : label_vectors) {
     const double cosine = std::inner_product(image.begin(), image.end(), label.begin(), 0.0);
     scores.push_back(settings.logit_scale * cosine + settings.logit_bias);
   }
   activate(scores, settings.activation);
-  std::vector<runtime::LabelledScore> all;
+  std::vector<LabelScore> all;
   for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({labels[i], scores[i]});
-  std::ranges::stable_sort(all, std::ranges::greater(), &runtime::LabelledScore::score);
+  std::ranges::stable_sort(all, std::ranges::greater(), &LabelScore::score);
   return all;
 }
 

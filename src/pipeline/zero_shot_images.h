@@ -21,8 +21,9 @@ void check_image_labels(std::span<const std::string> labels, std::string_view la
 
 /// The labels of an image, best first: activation(logit_scale * cosine + logit_bias). `image` and `label_vectors`, of
 /// the texts of `labels`, have length 1 and equal numbers of elements.
-[[nodiscard]] std::vector<runtime::LabelledScore> zero_shot_image_scores(
-    std::span<const float> image, std::span<const std::vector<float>> label_vectors,
-    std::span<const std::string> labels, const ZeroShotSettings& settings);
+[[nodiscard]] std::vector<LabelScore> zero_shot_image_scores(std::span<const float> image,
+                                                             std::span<const std::vector<float>> label_vectors,
+                                                             std::span<const std::string> labels,
+                                                             const ZeroShotSettings& settings);
 
 }  // namespace gpux::pipeline

@@ -33,7 +33,7 @@ ServingRequest request_of(const ServingSettings& serving, const std::function<So
 
 }  // namespace
 
-embedding::Batching read_batching(const std::string& text, const Source& source) {
+TextBatching read_batching(const std::string& text, const Source& source) {
   const auto batching = embedding::batching_from(text);
   if (!batching) refuse(text, source, "exact, throughput");
   return *batching;

@@ -18,7 +18,7 @@ namespace gpux {
 struct ServingRequest {
   MaybeSetting<std::int64_t> max_batch_size;  ///< rows that share a run
   MaybeSetting<std::int64_t> max_batch_cost;  ///< elements of a shared run's largest input
-  MaybeSetting<embedding::Batching> batching;
+  MaybeSetting<TextBatching> batching;
   /// Inputs that are filled up, with the number as it is written; not compared with the model.
   MaybeSetting<std::vector<std::pair<std::string, std::string>>> padding;
   MaybeSetting<std::chrono::milliseconds> max_queue_delay;
@@ -34,7 +34,7 @@ struct ServingRequest {
 };
 
 /// "exact", "throughput". Errors of refuse().
-embedding::Batching read_batching(const std::string& text, const Source& source);
+TextBatching read_batching(const std::string& text, const Source& source);
 
 /// Each setting of the first that has it. Pure.
 ServingRequest merge(ServingRequest first, const ServingRequest& second);

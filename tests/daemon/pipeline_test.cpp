@@ -101,7 +101,7 @@ class CountedModel {
 /// Puts events into a pipeline and waits for their ends.
 class Events {
  public:
-  void put(Pipeline& pipeline, const std::string& position, const std::string& json) {
+  void put(EventPipeline& pipeline, const std::string& position, const std::string& json) {
     WaitingEvent event;
     event.source = "source";
     event.position = position;
@@ -111,7 +111,7 @@ class Events {
       outcomes_[position] = outcome;
       ended_.notify_all();
     };
-    ASSERT_EQ(pipeline.put(event, {}, 60s), Pipeline::Put::taken);
+    ASSERT_EQ(pipeline.put(event, {}, 60s), EventPipeline::Put::taken);
   }
 
   /// Once so many have ended; fewer, and a failed test, where that takes a minute.
@@ -132,12 +132,12 @@ std::optional<Error> not_finite_where_bad(const std::string& text) {
   return Error(ErrorCode::invalid_model, "output 'last' has NaN or infinite numbers");
 }
 
-TEST(Pipeline, EmbedsNothingTwice) {
+TEST(EventPipeline, EmbedsNothingTwice) {
   MemorySink sink;
   CountedModel model([](const std::string&) { return std::nullopt; });
   Events events;
   sink.know(event_hash("source", "1", read_event(R"({"data": "known"})", {})));
-  Pipeline pipeline(sink, {}, model.open(), 1, short_pause);
+  EventPipeline pipeline(sink, {}, model.open(), 1, short_pause);
   events.put(pipeline, "1", R"({"data": "known"})");
   events.put(pipeline, "2", R"({"data": "new"})");
   const auto outcomes = events.wait_for(2);
@@ -148,12 +148,12 @@ TEST(Pipeline, EmbedsNothingTwice) {
   EXPECT_THAT(sink.embedded(), testing::ElementsAre("data: new"));
 }
 
-TEST(Pipeline, SetsAnEventAsideWhoseVectorIsNotFinite) {
+TEST(EventPipeline, SetsAnEventAsideWhoseVectorIsNotFinite) {
   for (const unsigned workers : {1U, 3U}) {
     MemorySink sink;
     CountedModel model(not_finite_where_bad);
     Events events;
-    Pipeline pipeline(sink, {}, model.open(), workers, short_pause);
+    EventPipeline pipeline(sink, {}, model.open(), workers, short_pause);
     // As many as there are workers, and none that is good, so that nothing else can succeed meanwhile.
     for (unsigned i = 0; i < workers; ++i) events.put(pipeline, std::to_string(i), R"({"data": "bad"})");
     const auto refused = events.wait_for(workers);
@@ -166,7 +166,7 @@ TEST(Pipeline, SetsAnEventAsideWhoseVectorIsNotFinite) {
   }
 }
 
-TEST(Pipeline, SetsNothingAsideWhileTheModelFailsOnEveryText) {
+TEST(EventPipeline, SetsNothingAsideWhileTheModelFailsOnEveryText) {
   for (const ErrorCode code : {ErrorCode::invalid_model, ErrorCode::resource_exhausted, ErrorCode::internal}) {
     MemorySink sink;
     int failures_left = 16;  // more than it takes to blame an event
@@ -175,7 +175,7 @@ TEST(Pipeline, SetsNothingAsideWhileTheModelFailsOnEveryText) {
       return Error(code, "no device");
     });
     Events events;
-    Pipeline pipeline(sink, {}, model.open(), 2, short_pause);
+    EventPipeline pipeline(sink, {}, model.open(), 2, short_pause);
     for (const char* name : {"1", "2", "3"}) events.put(pipeline, name, std::string(R"({"data": ")") + name + "\"}");
     for (const auto& [name, outcome] : events.wait_for(3)) EXPECT_EQ(outcome, Outcome::written) << name;
     EXPECT_THAT(sink.reasons(), testing::IsEmpty());
@@ -183,21 +183,21 @@ TEST(Pipeline, SetsNothingAsideWhileTheModelFailsOnEveryText) {
   }
 }
 
-TEST(Pipeline, TriesAnEventOftenBeforeItIsToBlameForAShortage) {
+TEST(EventPipeline, TriesAnEventOftenBeforeItIsToBlameForAShortage) {
   MemorySink sink;
   CountedModel model([](const std::string& text) -> std::optional<Error> {
     if (text.find("long") == std::string::npos) return std::nullopt;
     return Error(ErrorCode::resource_exhausted, "out of memory");
   });
   Events events;
-  Pipeline pipeline(sink, {}, model.open(), 1, short_pause);
+  EventPipeline pipeline(sink, {}, model.open(), 1, short_pause);
   events.put(pipeline, "1", R"({"data": "long"})");
   EXPECT_EQ(events.wait_for(1).at("1"), Outcome::refused);
   EXPECT_EQ(model.calls("data: long"), attempts_before_blame(ErrorCode::resource_exhausted));
   EXPECT_EQ(sink.reasons().at("1"), "out of memory");
 }
 
-TEST(Pipeline, BlamesTheEventAtOnceForBadInputOnly) {
+TEST(EventPipeline, BlamesTheEventAtOnceForBadInputOnly) {
   EXPECT_EQ(attempts_before_blame(ErrorCode::invalid_input), 1);
   EXPECT_EQ(attempts_before_blame(ErrorCode::invalid_model), 2);
   for (const ErrorCode code : {ErrorCode::internal, ErrorCode::resource_exhausted, ErrorCode::deadline_exceeded,
@@ -261,7 +261,7 @@ class SourceTest : public testing::Test {
   test::TemporaryFolder folder_;
   MemorySink sink_;
   CountedModel model_{[](const std::string&) { return std::nullopt; }};
-  Pipeline pipeline_{sink_, {}, model_.open(), 1, short_pause};
+  EventPipeline pipeline_{sink_, {}, model_.open(), 1, short_pause};
 };
 
 TEST_F(SourceTest, ReadsAFileLaterThatCannotBeReadNow) {

@@ -37,8 +37,8 @@ constexpr float near_enough = 2e-6F;
 constexpr float half_precision = 5e-4F;
 
 /// The encoder with the poolings; loaded with one thread.
-Embedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx",
-                 std::optional<Batching> batching = {}) {
+TextEmbedder encoder(const std::string& pooling, bool normalize = false, const std::string& file = "encoder.onnx",
+                     std::optional<TextBatching> batching = {}) {
   const test::TemporaryFolder folder;
   const checkpoint::SentenceModel model =
       checkpoint::read_sentence_model(test::write_encoder_folder(folder, pooling, normalize, file));
@@ -79,12 +79,12 @@ Verdict verdict_of(std::vector<std::string> active, std::vector<std::pair<std::s
 }
 
 TEST(DefaultBatching, IsThroughputWhereTheMostNodesRunOnAnAccelerator) {
-  EXPECT_EQ(default_batching(verdict_of({"cuda", "cpu"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), Batching::throughput);
-  EXPECT_EQ(default_batching(verdict_of({"qnn"}, {{"qnn", "npu"}})), Batching::throughput);
-  EXPECT_EQ(default_batching(verdict_of({"cpu", "cuda"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), Batching::exact);
-  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", "cpu"}})), Batching::exact);
-  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", ""}})), Batching::exact) << "no known device";
-  EXPECT_EQ(default_batching({}), Batching::exact);
+  EXPECT_EQ(default_batching(verdict_of({"cuda", "cpu"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), TextBatching::throughput);
+  EXPECT_EQ(default_batching(verdict_of({"qnn"}, {{"qnn", "npu"}})), TextBatching::throughput);
+  EXPECT_EQ(default_batching(verdict_of({"cpu", "cuda"}, {{"cuda", "gpu"}, {"cpu", "cpu"}})), TextBatching::exact);
+  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", "cpu"}})), TextBatching::exact);
+  EXPECT_EQ(default_batching(verdict_of({"openvino"}, {{"openvino", ""}})), TextBatching::exact) << "no known device";
+  EXPECT_EQ(default_batching({}), TextBatching::exact);
 }
 
 TEST(BatchingOnDevices, HasFewRowCountsOrThoseOfTheEngine) {
@@ -110,7 +110,7 @@ TEST(BatchingOnDevices, HasFewRowCountsOrThoseOfTheEngine) {
   for (const Case& one : cases) {
     Verdict verdict = verdict_of({one.id}, {{one.id, one.kind}});
     verdict.tried.front().shapes = one.shapes;
-    TextBatching found{.limits = batches_on_devices, .padding = nullptr, .sharing = {.shared = true, .reason = "why"}};
+    TextSharing found{.limits = batches_on_devices, .padding = nullptr, .sharing = {.shared = true, .reason = "why"}};
     bound_rows(verdict, found);
     EXPECT_EQ(found.limits.max_rows, one.max_rows) << one.id << one.shapes;
     EXPECT_EQ(found.limits.fills_rows, one.fills_rows) << one.id << one.shapes;
@@ -120,7 +120,7 @@ TEST(BatchingOnDevices, HasFewRowCountsOrThoseOfTheEngine) {
 
 // In a run with more rows than texts, each gets its own vector.
 TEST_F(Embeddings, AreTheSameInRunsThatAreFilledUp) {
-  const Embedder embedder = encoder(R"({"pooling_mode": "mean"})");
+  const TextEmbedder embedder = encoder(R"({"pooling_mode": "mean"})");
   std::vector<NamedValues> items;
   std::vector<PreparedText> prepared;
   for (const char* text : {"a b", "b a", "b b"}) prepared.push_back(embedder.encoder().prepare(text, {}));
@@ -136,7 +136,7 @@ TEST_F(Embeddings, AreTheSameInRunsThatAreFilledUp) {
 
 TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
   for (const char* pooling : {"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}) {
-    const Embedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());
+    const TextEmbedder embedder = encoder(Json{{"pooling_mode", pooling}}.dump());
     EXPECT_EQ(embedder.encoder().dimension(), 16U);
     for (const Json& answer : answers()) {
       const std::vector<float> expected = answer["vectors"][pooling];
@@ -149,7 +149,7 @@ TEST_F(Embeddings, AgreeWithNumpysOfTheSameModel) {
 }
 
 TEST_F(Embeddings, PutSeveralPoolingsBehindEachOther) {
-  const Embedder embedder = encoder(R"({"pooling_mode": ["mean", "cls"]})");
+  const TextEmbedder embedder = encoder(R"({"pooling_mode": ["mean", "cls"]})");
   EXPECT_EQ(embedder.encoder().dimension(), 32U);
   for (const Json& answer : answers()) {
     std::vector<float> expected = answer["vectors"]["mean"];
@@ -162,7 +162,7 @@ TEST_F(Embeddings, PutSeveralPoolingsBehindEachOther) {
 TEST_F(Embeddings, TakeOtherElementTypesAndAModelsOwnPooling) {
   // The variant takes int32 and gives the largest of its tokens' vectors in float16, whatever the folder says of
   // pooling.
-  const Embedder pooled = encoder(mean_pooling, false, "encoder_variant.onnx");
+  const TextEmbedder pooled = encoder(mean_pooling, false, "encoder_variant.onnx");
   EXPECT_EQ(pooled.encoder().dimension(), 16U);
   for (const Json& answer : answers()) {
     EXPECT_THAT(pooled.embed(answer["text"].get<std::string>()),
@@ -171,7 +171,7 @@ TEST_F(Embeddings, TakeOtherElementTypesAndAModelsOwnPooling) {
 }
 
 TEST_F(Embeddings, AreCutAndNormalized) {
-  const Embedder embedder = encoder(mean_pooling, true);
+  const TextEmbedder embedder = encoder(mean_pooling, true);
   const std::vector<float> mean = answers()[2]["vectors"]["mean"];
   const std::string text = answers()[2]["text"];
   const std::vector<float> five(mean.begin(), mean.begin() + 5);
@@ -180,7 +180,7 @@ TEST_F(Embeddings, AreCutAndNormalized) {
   EXPECT_THAT(embedder.embed(text, {.dimensions = 5, .normalize = false}), Pointwise(FloatNear(near_enough), five));
 
   // What is cut is normalised, whatever the folder says of the whole; all of a vector is not cut.
-  const Embedder plain = encoder(mean_pooling, false);
+  const TextEmbedder plain = encoder(mean_pooling, false);
   EXPECT_THAT(plain.embed(text, {.dimensions = 5}), Pointwise(FloatNear(near_enough), normalized(five)));
   EXPECT_THAT(plain.embed(text, {.dimensions = 5, .normalize = false}), Pointwise(FloatNear(near_enough), five));
   EXPECT_THAT(plain.embed(text, {.dimensions = 16}), Pointwise(FloatNear(near_enough), mean));
@@ -189,7 +189,7 @@ TEST_F(Embeddings, AreCutAndNormalized) {
 }
 
 TEST_F(Embeddings, HaveThePromptBeforeTheText) {
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
   EXPECT_EQ(embedder.embed("runs", {.prompt = "the model "}), embedder.embed("the model runs"));
   EXPECT_NE(embedder.embed("runs", {.prompt = "the model "}), embedder.embed("runs"));
 }
@@ -209,7 +209,7 @@ TEST_F(Embeddings, LeaveThePromptOutOfThePoolingWhereTheModelSaysSo) {
 }
 
 TEST_F(Embeddings, CutLongTexts) {
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
   const std::string text = "the model runs on the processor";
   EXPECT_EQ(embedder.embed(text, {.max_tokens = 4}), embedder.embed("the model"));
   EXPECT_EQ(error_of([&] { embedder.encoder().check({.max_tokens = 33}); }).code(), ErrorCode::usage);
@@ -246,10 +246,10 @@ TEST_F(Embeddings, OfDecodersHaveEmptyCaches) {
     folder.write("encoder/onnx/model.onnx", decoder_with_past(output, past));
     if (!has_modules) std::filesystem::remove(encoder / "modules.json");
     const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
-    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+    return TextEmbedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   const onnx_test::Dimensions published{"batch", 2, "past", 4};
-  const Embedder embedder = made("last_hidden_state", published);
+  const TextEmbedder embedder = made("last_hidden_state", published);
   const float last = static_cast<float>(embedder.encoder().tokenizer().id("[SEP]").value_or(0));
   EXPECT_EQ(embedder.embed("the model runs"), (std::vector<float>{1, last}));
   std::vector<std::vector<float>> all;
@@ -274,7 +274,7 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
     checkpoint::SentenceModel model =
         checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
     model.onnx_file = test_model(file);
-    return error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
+    return error_of([&] { const TextEmbedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   };
   EXPECT_EQ(refused("add").code(), ErrorCode::invalid_model);
   EXPECT_THAT(refused("add").message(), HasSubstr("the model asks for input 'x'; accepted: input_ids"));
@@ -284,7 +284,8 @@ TEST_F(Embeddings, RefuseModelsThatAreNoEncoders) {
   checkpoint::SentenceModel model =
       checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.poolings.clear();
-  const Error error = error_of([&] { const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
+  const Error error =
+      error_of([&] { const TextEmbedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu"})); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_model);
   EXPECT_THAT(error.message(), HasSubstr("names no Pooling"));
 }
@@ -296,11 +297,11 @@ TEST_F(Embeddings, AreOfLowerCaseWhereTheFolderSaysSo) {
     folder.write("encoder/sentence_bert_config.json", settings);
     folder.write("encoder/tokenizer.json", read_file(GPUX_SOURCE_DIR "/tests/text/data/" + std::string(tokenizer)));
     const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
-    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+    return TextEmbedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
   const char* lower_case = R"({"do_lower_case": true})";
   EXPECT_EQ(made("wordpiece.json", lower_case).embed("The MODEL"), encoder(mean_pooling).embed("the model"));
-  const Embedder plain = made("bpe.json", "{}"), lowered = made("bpe.json", lower_case);
+  const TextEmbedder plain = made("bpe.json", "{}"), lowered = made("bpe.json", lower_case);
   EXPECT_EQ(lowered.embed("The MODEL"), plain.embed("the model"));
   EXPECT_NE(plain.embed("The MODEL"), plain.embed("the model"));
 }
@@ -312,9 +313,9 @@ TEST_F(Embeddings, AreCutAsTheFolderSays) {
     const std::filesystem::path encoder = test::write_encoder_folder(folder, mean_pooling, true);
     folder.write("encoder/config_sentence_transformers.json", sentences);
     const checkpoint::SentenceModel model = checkpoint::read_sentence_model(encoder);
-    return Embedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
+    return TextEmbedder(model, Runtime(model.onnx_file, {.provider = "cpu"}));
   };
-  const Embedder whole = made("{}"), cut = made(R"({"truncate_dim": 4})");
+  const TextEmbedder whole = made("{}"), cut = made(R"({"truncate_dim": 4})");
   EXPECT_EQ(cut.encoder().dimension(), 4U);
   std::vector<float> expected = whole.embed("the model runs");
   const std::vector<float> all = expected;
@@ -329,7 +330,7 @@ TEST_F(Embeddings, AreCutAsTheFolderSays) {
 }
 
 TEST_F(Embeddings, AreOfTextsInUtf8) {
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
   const Error error = error_of([&] { (void)embedder.embed("caf\xe9"); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_input);
   EXPECT_THAT(error.message(), HasSubstr("not UTF-8 at byte offset 3 (0xe9)"));
@@ -364,7 +365,7 @@ class ManyTexts {
 
 TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
   constexpr std::size_t count = 300;
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
   Vectors expected;
   for (std::size_t i = 0; i < count; ++i) expected.push_back(embedder.embed(ManyTexts::text(i)));
   for (const unsigned threads : {1U, 2U, 5U}) {
@@ -385,7 +386,7 @@ TEST_F(Embeddings, OfManyTextsKeepOrderAndBitsOnAnyNumberOfThreads) {
 TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
   constexpr std::size_t count = 3000;
   constexpr unsigned threads = 2;
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
   std::atomic<std::size_t> taken = 0;
   std::size_t given = 0, max_ahead = 0;
   const TextSource source = [&](std::string& text) {
@@ -406,18 +407,18 @@ TEST_F(Embeddings, ReadOnlySomeTextsAhead) {
 // encoder_variant.onnx has the largest of all tokens' vectors, whatever the mask says.
 TEST_F(Embeddings, AreNotFilledUpWhereTheMaskIsNotObeyed) {
   const std::string text = "the model runs on the processor";
-  const Embedder obeying = encoder(mean_pooling, false, "encoder.onnx", Batching::throughput);
+  const TextEmbedder obeying = encoder(mean_pooling, false, "encoder.onnx", TextBatching::throughput);
   EXPECT_EQ(obeying.encoder().filling_problem(), "");
   const PreparedText filled = obeying.encoder().prepare(text, {});
   EXPECT_EQ(filled.length, filled_length(filled.tokens));
   EXPECT_GT(obeying.batching(true).limits.max_rows, 1);
   EXPECT_THAT(obeying.batching(true).sharing.reason, testing::StartsWith("batching is throughput"));
 
-  const Embedder other = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::throughput);
-  const Embedder exact = encoder(mean_pooling, false, "encoder_variant.onnx", Batching::exact);
+  const TextEmbedder other = encoder(mean_pooling, false, "encoder_variant.onnx", TextBatching::throughput);
+  const TextEmbedder exact = encoder(mean_pooling, false, "encoder_variant.onnx", TextBatching::exact);
   EXPECT_EQ(exact.encoder().filling_problem(), "");
   EXPECT_EQ(other.encoder().filling_problem(), "the outputs depend on what the attention_mask leaves out");
-  const TextBatching batching = other.batching(true);
+  const TextSharing batching = other.batching(true);
   EXPECT_GT(batching.limits.max_rows, 1) << "texts of one length share runs";
   EXPECT_THAT(batching.sharing.reason, HasSubstr("only texts of one length share runs: the outputs depend on"));
   for (const std::string& each : {text, std::string("a"), std::string("naïve café")}) {
@@ -444,12 +445,12 @@ TEST_F(Embeddings, ShareNoRunsWhereTheyChangeOneAnother) {
     graph.node("Sub", {own, mixes ? mean : graph.scalar(1)}, {}, "last_hidden_state");
     graph.output("last_hidden_state", ElementType::float32, vectors);
     graph.write(model.onnx_file, 17, 8);
-    for (const Batching batching : {Batching::exact, Batching::throughput}) {
-      const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}), batching);
-      const TextBatching found = embedder.batching(true);
+    for (const TextBatching batching : {TextBatching::exact, TextBatching::throughput}) {
+      const TextEmbedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}), batching);
+      const TextSharing found = embedder.batching(true);
       EXPECT_EQ(found.sharing.shared, !mixes) << found.sharing.reason;
       EXPECT_EQ(found.limits.max_rows == 1, mixes);
-      EXPECT_EQ(found.sharing.source == RunSharing::Source::trial, mixes || batching == Batching::exact);
+      EXPECT_EQ(found.sharing.source == RunSharing::Source::trial, mixes || batching == TextBatching::exact);
     }
   }
 }
@@ -472,7 +473,7 @@ TEST(NearVectors, AreApartByRoundingAlone) {
 }
 
 TEST_F(Embeddings, EndAtTheFirstTextThatFails) {
-  const Embedder embedder = encoder(mean_pooling);
+  const TextEmbedder embedder = encoder(mean_pooling);
 
   struct {
     const char* name;
@@ -505,7 +506,7 @@ TEST_F(Embeddings, NameTheTextThatFails) {
   checkpoint::SentenceModel model =
       checkpoint::read_sentence_model(test::write_encoder_folder(folder, mean_pooling, false));
   model.max_tokens = 0;
-  const Embedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}));
+  const TextEmbedder embedder(model, Runtime(model.onnx_file, {.provider = "cpu", .intra_threads = 1}));
   std::size_t taken = 0, given = 0;
   const TextSource source = [&](std::string& text) {
     text = "a";

@@ -195,8 +195,8 @@ TEST_F(RefusedGraphs, AreRefusedWithTheReason) {
 /// The encoder in a folder, on a provider.
 class PooledEncoders : public CpuRuntime {
  protected:
-  static Embedder embedder(const std::string& provider, Batching batching, bool is_asked_for = true,
-                           Isolation isolation = Isolation::thread) {
+  static TextEmbedder embedder(const std::string& provider, TextBatching batching, bool is_asked_for = true,
+                               Isolation isolation = Isolation::thread) {
     const test::TemporaryFolder folder;
     const checkpoint::SentenceModel model = checkpoint::read_sentence_model(test::write_encoder_folder(
         folder, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})", true));
@@ -209,7 +209,7 @@ class PooledEncoders : public CpuRuntime {
     return {model, Runtime(model.onnx_file, options), batching};
   }
 
-  static std::vector<std::vector<float>> vectors(const Embedder& embedder, const EmbedOptions& options = {}) {
+  static std::vector<std::vector<float>> vectors(const TextEmbedder& embedder, const EmbedOptions& options = {}) {
     std::vector<PreparedText> prepared;
     for (const char* text : {"the quick brown fox", "a", "jumps over the lazy dog and runs"}) {
       prepared.push_back(embedder.encoder().prepare(text, options));
@@ -223,8 +223,8 @@ class PooledEncoders : public CpuRuntime {
 constexpr const char* in_graph = "texts are pooled in the graph: the model gives one vector per text";
 
 TEST_F(PooledEncoders, GiveTheVectorsOfTheHost) {
-  const Embedder on_host = embedder("cpu", Batching::throughput),
-                 in_the_graph = embedder("example", Batching::throughput);
+  const TextEmbedder on_host = embedder("cpu", TextBatching::throughput),
+                     in_the_graph = embedder("example", TextBatching::throughput);
   EXPECT_THAT(on_host.runtime().verdict().notes, Not(Contains(HasSubstr("pooled"))));
   ASSERT_THAT(in_the_graph.runtime().verdict().notes, Contains(in_graph));
   EXPECT_EQ(in_the_graph.encoder().output({}), "sentence_embedding");
@@ -266,8 +266,8 @@ TEST_F(PooledEncoders, ShareARunOnADevice) {
   LoadOptions device;
   device.provider = "example";
   device.provider_libraries = {{"example", GPUX_EXAMPLE_PROVIDER}};
-  const Embedder on_host(model, Runtime(model.onnx_file, {.provider = "cpu"}), Batching::exact),
-      on_device(model, Runtime(model.onnx_file, device), Batching::throughput);
+  const TextEmbedder on_host(model, Runtime(model.onnx_file, {.provider = "cpu"}), TextBatching::exact),
+      on_device(model, Runtime(model.onnx_file, device), TextBatching::throughput);
   ASSERT_GT(on_device.batching(true).limits.max_rows, 1) << on_device.batching(true).sharing.reason;
   std::vector<PreparedText> texts;
   std::vector<std::vector<float>> expected;
@@ -289,8 +289,8 @@ TEST_F(PooledEncoders, ShareARunOnADevice) {
 
 TEST_F(PooledEncoders, GiveTheSameVectorsInAWorkerProcess) {
   set_worker_program(GPUX_PROGRAM);
-  const Embedder here = embedder("example", Batching::throughput),
-                 in_a_worker = embedder("example", Batching::throughput, true, Isolation::process);
+  const TextEmbedder here = embedder("example", TextBatching::throughput),
+                     in_a_worker = embedder("example", TextBatching::throughput, true, Isolation::process);
   const Verdict& verdict = in_a_worker.runtime().verdict();
   ASSERT_THAT(verdict.notes, Contains(in_graph));
   ASSERT_THAT(verdict.notes, Contains("the model runs in a worker process"));
@@ -306,7 +306,7 @@ TEST_F(PooledEncoders, GiveTheSameVectorsInAWorkerProcess) {
 }
 
 TEST_F(PooledEncoders, AreThoseThatWereAskedFor) {
-  const Embedder other = embedder("example", Batching::exact, false);
+  const TextEmbedder other = embedder("example", TextBatching::exact, false);
   EXPECT_THAT(other.runtime().verdict().notes, Not(Contains(HasSubstr("pooled"))));
   EXPECT_EQ(other.runtime().info().signature.outputs.size(), 1U);
 }

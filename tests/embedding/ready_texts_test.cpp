@@ -23,7 +23,7 @@ ReadyTexts texts_of(const std::vector<std::size_t>& lengths) {
   return ready;
 }
 
-std::vector<std::uint64_t> taken(ReadyTexts& ready, const TextBatching& batching) {
+std::vector<std::uint64_t> taken(ReadyTexts& ready, const TextSharing& batching) {
   std::vector<std::uint64_t> indices;
   for (const ReadyText& one : ready.take(batching)) {
     EXPECT_EQ(one.text, std::to_string(one.index));
@@ -32,15 +32,15 @@ std::vector<std::uint64_t> taken(ReadyTexts& ready, const TextBatching& batching
   return indices;
 }
 
-TextBatching alone() {
+TextSharing alone() {
   return {.limits = {.max_rows = 1}, .padding = nullptr};
 }
 
-TextBatching of_one_length(std::int64_t rows, std::int64_t cost = 0) {
+TextSharing of_one_length(std::int64_t rows, std::int64_t cost = 0) {
   return {.limits = {.max_rows = rows, .max_cost = cost}, .padding = nullptr};
 }
 
-TextBatching padded(std::int64_t rows, std::int64_t cost, bool counts_padding) {
+TextSharing padded(std::int64_t rows, std::int64_t cost, bool counts_padding) {
   return {.limits = {.max_rows = rows, .max_cost = cost, .counts_padding = counts_padding},
           .padding = std::make_shared<const runtime::Padding>()};
 }
@@ -92,8 +92,7 @@ TEST(ReadyTexts, BehindOneThatFailedAreDropped) {
 TEST(ReadyTexts, AreEachTakenOnce) {
   std::vector<std::size_t> lengths;
   for (std::size_t i = 0; i < 3000; ++i) lengths.push_back(1 + i * 2654435761U % 97);
-  for (const TextBatching& batching :
-       {alone(), of_one_length(32, 512), padded(32, 512, true), padded(32, 512, false)}) {
+  for (const TextSharing& batching : {alone(), of_one_length(32, 512), padded(32, 512, true), padded(32, 512, false)}) {
     ReadyTexts ready = texts_of(lengths);
     std::vector<bool> seen(lengths.size());
     while (!ready.empty()) {

@@ -48,7 +48,7 @@ class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
     ASSERT_EQ(sentences_.size(), 1000U);
   }
 
-  [[nodiscard]] Embedder embedder(Batching batching = Batching::exact) const {
+  [[nodiscard]] TextEmbedder embedder(TextBatching batching = TextBatching::exact) const {
     checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_.path() / "made");
     const fs::path file = model.onnx_file;
     return {std::move(model), Runtime(file, {.provider = "cpu", .intra_threads = 1}), batching};
@@ -76,7 +76,7 @@ class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
   }
 
   /// [sentences, dimension], of the sentences in this order.
-  static std::vector<float> vectors_of(const Embedder& embedder, const std::vector<std::string>& sentences,
+  static std::vector<float> vectors_of(const TextEmbedder& embedder, const std::vector<std::string>& sentences,
                                        unsigned threads) {
     std::vector<float> vectors;
     std::size_t next = 0;
@@ -100,14 +100,14 @@ TEST_P(Reference, IsMet) {
 }
 
 TEST_P(Reference, IsMetWithSharedRuns) {
-  const Embedder exact = embedder();
+  const TextEmbedder exact = embedder();
   EXPECT_EQ(exact.batching(false).limits.max_rows, 1) << "nothing is known yet";
   EXPECT_GT(exact.batching(true).limits.max_rows, 1) << "the runs that were tried gave other bits";
   expect_reference(vectors_of(exact, sentences_, 2));
 }
 
 TEST_P(Reference, IsMetInThroughputMode) {
-  expect_reference(vectors_of(embedder(Batching::throughput), sentences_, 2));
+  expect_reference(vectors_of(embedder(TextBatching::throughput), sentences_, 2));
 }
 
 TEST_P(Reference, IsMetWhereTheGraphGivesTokensOnly) {
@@ -133,7 +133,7 @@ TEST_P(Reference, IsNearInFloat16) {
 }
 
 TEST_P(Reference, GivesTheSameBitsInAnyOrderAndCompany) {
-  const Embedder model = embedder();
+  const TextEmbedder model = embedder();
   std::vector<std::string> some(sentences_.begin() + 40, sentences_.begin() + 140);
   const std::vector<float> together = vectors_of(model, some, 4);
   std::ranges::reverse(some);
@@ -148,7 +148,7 @@ TEST_P(Reference, GivesTheSameBitsInAnyOrderAndCompany) {
 }
 
 TEST_P(Reference, GivesTheSameBitsInSharedRunsOfAnySize) {
-  const Embedder model = embedder();
+  const TextEmbedder model = embedder();
   for (std::size_t tokens = 2; tokens <= 128; tokens += tokens < 40 ? 1 : 11) {
     std::vector<PreparedText> texts;
     for (std::size_t i = 63; texts.size() < 16 && i < sentences_.size(); ++i) {

@@ -34,7 +34,7 @@ Json answers() {
   return Json::parse(read_file(test::representation_data("answers.json")));
 }
 
-Embedder embedder_of(const std::filesystem::path& folder, Batching batching = Batching::exact) {
+TextEmbedder embedder_of(const std::filesystem::path& folder, TextBatching batching = TextBatching::exact) {
   const checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder);
   LoadOptions options;
   options.provider = "cpu";
@@ -67,7 +67,7 @@ TEST_F(Representations, SpladeIsPooledHereAsSentenceTransformersDefinesIt) {
       {"sum", R"({"pooling_strategy": "sum"})"},
       {"twice", R"({"activation_function": "log1p_relu"})"}};
   for (const auto& [name, pooling] : poolings) {
-    const Embedder embedder = embedder_of(test::write_splade_folder(folder_, "logits", pooling));
+    const TextEmbedder embedder = embedder_of(test::write_splade_folder(folder_, "logits", pooling));
     EXPECT_EQ(embedder.encoder().default_representation(), Representation::sparse);
     EXPECT_EQ(embedder.encoder().dimension(), 1500U);
     for (const Json& answer : answers()) {
@@ -86,10 +86,10 @@ TEST_F(Representations, RefuseTextsWithATokenThatTheModelHasNoEmbeddingFor) {
     folder_.write(name + "/tokenizer_config.json", added);
     return embedder_of(folder);
   };
-  const Embedder sparse = open(test::write_splade_folder(folder_, "logits", R"({"pooling_strategy": "max"})"));
-  const Embedder graph = open(test::write_splade_folder(folder_, "splade", "{}"));
-  const Embedder tokens = open(test::write_colbert_folder(folder_));
-  for (const Embedder* embedder : {&sparse, &graph, &tokens}) {
+  const TextEmbedder sparse = open(test::write_splade_folder(folder_, "logits", R"({"pooling_strategy": "max"})"));
+  const TextEmbedder graph = open(test::write_splade_folder(folder_, "splade", "{}"));
+  const TextEmbedder tokens = open(test::write_colbert_folder(folder_));
+  for (const TextEmbedder* embedder : {&sparse, &graph, &tokens}) {
     const Error error = error_of([&] { (void)embedder->represent("a [QUERY] b"); });
     EXPECT_EQ(error.code(), ErrorCode::invalid_input);
     EXPECT_EQ(error.message(),
@@ -104,7 +104,7 @@ TEST_F(Representations, RefuseTextsWithATokenThatTheModelHasNoEmbeddingFor) {
 }
 
 TEST_F(Representations, SpladeInTheGraphIsTakenAsItIs) {
-  const Embedder embedder = embedder_of(test::write_splade_folder(folder_, "splade", "{}"));
+  const TextEmbedder embedder = embedder_of(test::write_splade_folder(folder_, "splade", "{}"));
   for (const Json& answer : answers()) {
     expect_sparse(embedder.represent(answer.at("text").get<std::string>()), answer.at("max"));
   }
@@ -118,7 +118,7 @@ TEST_F(Representations, AMaskedLanguageModelWithoutModulesIsSparse) {
 }
 
 TEST_F(Representations, BgeM3HasAllThree) {
-  const Embedder embedder = embedder_of(test::write_representation_folder(folder_, "bge_m3"));
+  const TextEmbedder embedder = embedder_of(test::write_representation_folder(folder_, "bge_m3"));
   EXPECT_EQ(embedder.encoder().default_representation(), Representation::dense);
   EXPECT_EQ(embedder.encoder().dimension({.representation = Representation::multi_vector}), 6U);
   for (const Json& answer : answers()) {
@@ -133,7 +133,7 @@ TEST_F(Representations, BgeM3HasAllThree) {
 }
 
 TEST_F(Representations, ColbertMarksExpandsAndSkipsAsPyLate) {
-  const Embedder embedder = embedder_of(test::write_colbert_folder(folder_));
+  const TextEmbedder embedder = embedder_of(test::write_colbert_folder(folder_));
   EXPECT_EQ(embedder.encoder().default_representation(), Representation::multi_vector);
   EXPECT_EQ(embedder.encoder().dimension(), 6U);
   const Json all = answers();
@@ -158,7 +158,7 @@ TEST_F(Representations, ColbertOfStanfordIsReadFromItsMetadata) {
   const auto model = test::write_representation_folder(folder_, "hidden", R"({"architectures": ["HF_ColBERT"]})");
   folder_.write("hidden/artifact.metadata", R"({"query_token_id": "#", "doc_token_id": "$", "doc_maxlen": 20,)"
                                             R"("query_maxlen": 9, "mask_punctuation": false, "similarity": "cosine"})");
-  const Embedder embedder = embedder_of(model);
+  const TextEmbedder embedder = embedder_of(model);
   // Without the projection, which import puts into the graph.
   EXPECT_EQ(embedder.encoder().dimension(), 8U);
   EXPECT_EQ(embedder.represent("a", {.role = TextRole::query}).rows, 9U);
@@ -169,7 +169,7 @@ TEST_F(Representations, ColbertOfStanfordIsReadFromItsMetadata) {
 TEST_F(Representations, HaveTheSameBitsInEveryBatch) {
   std::vector<std::string> texts;
   for (int i = 0; i < 100; ++i) texts.push_back("text number " + std::to_string(i) + (i % 3 == 0 ? " and more" : ""));
-  const auto check = [&](const Embedder& embedder, const EmbedOptions& options) {
+  const auto check = [&](const TextEmbedder& embedder, const EmbedOptions& options) {
     std::size_t next = 0, done = 0;
     const TextSource source = [&](std::string& text) {
       if (next == texts.size()) return false;
@@ -191,12 +191,12 @@ TEST_F(Representations, HaveTheSameBitsInEveryBatch) {
 }
 
 TEST_F(Representations, ThatTheModelDoesNotMakeAreRefusedByName) {
-  const Embedder colbert = embedder_of(test::write_colbert_folder(folder_));
+  const TextEmbedder colbert = embedder_of(test::write_colbert_folder(folder_));
   const Error sparse = error_of([&] { colbert.encoder().check({.representation = Representation::sparse}); });
   EXPECT_EQ(sparse.code(), ErrorCode::usage);
   EXPECT_THAT(sparse.message(), HasSubstr("makes multi-vector embeddings"));
   EXPECT_THAT(sparse.message(), HasSubstr("last_hidden_state"));
-  const Embedder splade = embedder_of(test::write_splade_folder(folder_, "splade", "{}"));
+  const TextEmbedder splade = embedder_of(test::write_splade_folder(folder_, "splade", "{}"));
   EXPECT_THAT(error_of([&] { splade.encoder().check({.representation = Representation::dense}); }).message(),
               HasSubstr("makes sparse embeddings"));
   EXPECT_EQ(error_of([&] { splade.encoder().check({.dimensions = 7}); }).code(), ErrorCode::usage);

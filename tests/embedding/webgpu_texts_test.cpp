@@ -29,14 +29,14 @@ class WebGpuTexts : public testing::Test {
     ASSERT_EQ(texts_.size(), 48);
   }
 
-  [[nodiscard]] Embedder embedder(const LoadOptions& load, std::optional<Batching> batching = {}) const {
+  [[nodiscard]] TextEmbedder embedder(const LoadOptions& load, std::optional<TextBatching> batching = {}) const {
     const checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_.path() / "model");
     LoadOptions options = load;
     options.pooled_output = graph_pooling(model, ModelInspector::inspect(model.onnx_file).signature);
     return {model, Runtime(model.onnx_file, options), batching};
   }
 
-  [[nodiscard]] std::vector<float> vectors(const Embedder& embedder) const {
+  [[nodiscard]] std::vector<float> vectors(const TextEmbedder& embedder) const {
     std::vector<float> all;
     std::size_t next = 0;
     const auto source = [&](std::string& text) {
@@ -56,10 +56,10 @@ class WebGpuTexts : public testing::Test {
 };
 
 TEST_F(WebGpuTexts, ShareRunsAndHaveTheVectorsOfTheCpu) {
-  const std::vector<float> expected = vectors(embedder({.provider = "cpu", .intra_threads = 1}, Batching::exact));
+  const std::vector<float> expected = vectors(embedder({.provider = "cpu", .intra_threads = 1}, TextBatching::exact));
   // By default on a GPU, which a processor in its place is not.
-  const Embedder there = embedder(test::on_software_vulkan(GPUX_DEPS_DIR), Batching::throughput);
-  const TextBatching batching = there.batching(true);
+  const TextEmbedder there = embedder(test::on_software_vulkan(GPUX_DEPS_DIR), TextBatching::throughput);
+  const TextSharing batching = there.batching(true);
   EXPECT_THAT(there.encoder().filling_problem(), testing::IsEmpty());
   EXPECT_GT(batching.limits.max_rows, 1) << batching.sharing.reason;
   const TransferCounts before = there.runtime().transfers();

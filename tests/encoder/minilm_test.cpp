@@ -22,7 +22,7 @@ namespace gpux {
 namespace {
 
 namespace fs = std::filesystem;
-using embedding::Embedder;
+using embedding::TextEmbedder;
 
 // Of the 1,000 of the references every tenth: English and other languages, code, numbers.
 std::vector<std::string> sentences() {

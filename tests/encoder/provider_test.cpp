@@ -319,7 +319,7 @@ TEST_F(EncoderProvider, LetsTextsOfAllLengthsShareRuns) {
   for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     const Runtime runtime = load(folder, "encoder", precision);
     const embedding::SentenceEncoder encoder(checkpoint::read_sentence_model(folder), runtime);
-    const embedding::TextBatching batching = embedding::find_text_batching(encoder, runtime);
+    const embedding::TextSharing batching = embedding::find_text_batching(encoder, runtime);
     EXPECT_GT(batching.limits.max_rows, 1) << precision;
     EXPECT_NE(batching.padding, nullptr) << precision;
   }
@@ -333,7 +333,7 @@ TEST_F(EncoderProvider, GivesTheSameBitsInSharedRunsOfAllLengths) {
     many.push_back(texts[i % texts.size()] + std::string(i % 90, 'x') + " and more");
   for (const char* precision : {"fp32", "bf16", "int8", "int8-bf16"}) {
     SCOPED_TRACE(precision);
-    const embedding::Embedder embedder(checkpoint::read_sentence_model(folder), load(folder, "encoder", precision));
+    const embedding::TextEmbedder embedder(checkpoint::read_sentence_model(folder), load(folder, "encoder", precision));
     EXPECT_NE(embedder.batching(true).padding, nullptr);
     const auto vectors_of = [&](const std::vector<std::string>& all) {
       std::vector<std::vector<float>> vectors;

@@ -43,7 +43,7 @@ fs::path write_folder(const test::TemporaryFolder& folder, const std::string& na
   return folder.path() / name;
 }
 
-embedding::Embedder imported(const fs::path& folder) {
+embedding::TextEmbedder imported(const fs::path& folder) {
   const fs::path made = folder.string() + "-onnx";
   fs::remove_all(made);
   (void)import_model(folder, made);
@@ -70,7 +70,7 @@ class Heads : public CpuRuntime {
 
 TEST_F(Heads, OfSpladeAgreeWithSentenceTransformers) {
   for (const char* name : {"splade-bert", "splade-distilbert", "splade-xlm-roberta", "splade-modernbert"}) {
-    const embedding::Embedder embedder = imported(write_folder(folder_, name));
+    const embedding::TextEmbedder embedder = imported(write_folder(folder_, name));
     EXPECT_EQ(embedder.runtime().info().signature.outputs.front().name, "sparse_embedding");
     for (const Json& answer : Json::parse(read_file(reference(name) / "answers.json"))) {
       SCOPED_TRACE(std::string(name) + ": " + answer.at("text").get<std::string>());
@@ -82,7 +82,7 @@ TEST_F(Heads, OfSpladeAgreeWithSentenceTransformers) {
 }
 
 TEST_F(Heads, OfColbertAgreeWithSentenceTransformers) {
-  const embedding::Embedder embedder = imported(write_folder(folder_, "colbert-bert"));
+  const embedding::TextEmbedder embedder = imported(write_folder(folder_, "colbert-bert"));
   EXPECT_EQ(embedder.runtime().info().signature.outputs.front().name, "token_embeddings");
   EXPECT_EQ(embedder.encoder().dimension(), 4U);
   for (const Json& answer : Json::parse(read_file(reference("colbert-bert") / "answers.json"))) {
@@ -131,7 +131,7 @@ TEST_F(Heads, OfBgeM3AreReadFromSafetensorsBesideTheModel) {
   };
   layer("sparse_linear", 1, 0.5F);
   layer("colbert_linear", 2, 0);
-  const embedding::Embedder embedder = imported(model);
+  const embedding::TextEmbedder embedder = imported(model);
   EXPECT_TRUE(embedder.encoder().represents(Representation::dense));
   const std::string text = "the model runs";
   const auto prepared = embedder.encoder().prepare(text, {});

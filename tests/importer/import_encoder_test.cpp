@@ -162,7 +162,7 @@ TEST_F(ImportEncoder, WhatItMakesEmbedsTexts) {
   checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   EXPECT_EQ(model.max_tokens, 24U);
   Runtime runtime(model.onnx_file, {.intra_threads = 1});
-  const embedding::Embedder embedder(std::move(model), std::move(runtime));
+  const embedding::TextEmbedder embedder(std::move(model), std::move(runtime));
   const std::vector<float> vector = embedder.embed("");  // [CLS] [SEP]
   ASSERT_EQ(vector.size(), 16U);
   double length = 0;
@@ -221,7 +221,7 @@ TEST_F(ImportEncoder, NormalizesAsTheFolderSays) {
   checkpoint::SentenceModel model = checkpoint::read_sentence_model(folder_ / "made");
   EXPECT_FALSE(model.normalize);
   Runtime runtime(model.onnx_file, {.intra_threads = 1});
-  const embedding::Embedder embedder(std::move(model), std::move(runtime));
+  const embedding::TextEmbedder embedder(std::move(model), std::move(runtime));
   double squares = 0;
   for (const float value : embedder.embed("")) squares += static_cast<double>(value) * value;
   EXPECT_GT(std::abs(squares - 1), 0.01);
@@ -313,8 +313,8 @@ TEST_F(ImportEncoder, SharesNoRunWhereThatChangesBits) {
   const fs::path quantized = folder_ / "int8.onnx";
   onnx::quantize(model.onnx_file, {}).write(quantized);
   Runtime runtime(quantized, {.intra_threads = 1});
-  const embedding::Embedder embedder(std::move(model), std::move(runtime));
-  const embedding::TextBatching batching = embedder.batching(true);
+  const embedding::TextEmbedder embedder(std::move(model), std::move(runtime));
+  const embedding::TextSharing batching = embedder.batching(true);
   EXPECT_EQ(batching.limits.max_rows, 1);
   EXPECT_FALSE(batching.sharing.shared);
   EXPECT_EQ(batching.sharing.reason, "vectors were not bit-identical together and alone");

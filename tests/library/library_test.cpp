@@ -58,8 +58,8 @@ TEST_F(Library, EmbedsAsTheEmbedderBelow) {
   const Embeddings embeddings = embedder.embed(texts);
   ASSERT_EQ(embeddings.size(), texts.size());
   EXPECT_EQ(embeddings.dimension(), embedder.dimension());
-  const embedding::Embedder below(checkpoint::read_sentence_model(encoder_),
-                                  Runtime(encoder_ / "onnx/model.onnx", {.provider = "cpu", .intra_threads = 1}));
+  const embedding::TextEmbedder below(checkpoint::read_sentence_model(encoder_),
+                                      Runtime(encoder_ / "onnx/model.onnx", {.provider = "cpu", .intra_threads = 1}));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     EXPECT_THAT(embedder.embed(texts[i]), testing::ElementsAreArray(below.embed(texts[i])));
     EXPECT_THAT(embeddings[i], testing::ElementsAreArray(below.embed(texts[i])));

@@ -37,7 +37,7 @@ ServingRequest full(const std::string& name, unsigned number) {
   ServingRequest request;
   request.max_batch_size = {number, source};
   request.max_batch_cost = {number, source};
-  request.batching = {embedding::Batching::exact, source};
+  request.batching = {TextBatching::exact, source};
   request.padding = {{{"input", "0"}}, source};
   request.max_queue_delay = {std::chrono::milliseconds(number), source};
   request.timeout = {std::chrono::milliseconds(number), source};
@@ -84,7 +84,7 @@ TEST(ServingRequest, KnowsWhoSaysIt) {
   EXPECT_EQ(of_project.workers->value.count, 2U);
   EXPECT_EQ(of_project.workers->source.name, "serving.workers");
   EXPECT_THAT(of_project.workers->source.place, testing::HasSubstr("gpux.yml:4:"));
-  EXPECT_EQ(of_project.batching->value, embedding::Batching::throughput);
+  EXPECT_EQ(of_project.batching->value, TextBatching::throughput);
   EXPECT_EQ(of_project.warm_up->value.front().front().second, 2);
   EXPECT_FALSE(of_project.timeout.has_value());
   ListedModel listed;

@@ -139,7 +139,7 @@ std::optional<checkpoint::SentenceModel> sentence_model_for(const OpenModel& ope
 std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& name,
                                                              checkpoint::SentenceModel sentences,
                                                              const Runtime& runtime,
-                                                             std::optional<embedding::Batching> batching) {
+                                                             std::optional<TextBatching> batching) {
   try {
     return std::make_shared<embedding::SentenceEncoder>(std::move(sentences), runtime, batching);
   } catch (const Error& error) {
@@ -152,13 +152,13 @@ std::shared_ptr<const embedding::SentenceEncoder> encoder_of(const std::string& 
 // Texts share runs as far as their vectors stay the same, unless that is waived.
 void bound_batches_of_texts(const ServingRequest& serving, const embedding::SentenceEncoder& encoder,
                             const Runtime& session, ServingOptions& options) {
-  const embedding::TextBatching batching = embedding::find_text_batching(encoder, session);
+  const embedding::TextSharing batching = embedding::find_text_batching(encoder, session);
   const runtime::BatchLimits& found = batching.limits;
   if (options.padding == nullptr) options.padding = batching.padding;
   options.max_batch_size = value_or(serving.max_batch_size, found.max_rows);
   options.sharing = batching.sharing;
   options.fills_rows = found.fills_rows;
-  if (encoder.batching() == embedding::Batching::exact || !batching.sharing.shared) {
+  if (encoder.batching() == TextBatching::exact || !batching.sharing.shared) {
     options.max_batch_size = std::min(options.max_batch_size, found.max_rows);
   }
   options.max_batch_cost = value_or(serving.max_batch_cost, found.max_cost);
@@ -341,7 +341,7 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   });
   const Runtime& session = *loaded.sessions.front();
   require_this_core(session);
-  std::optional<embedding::Batching> batching;
+  std::optional<TextBatching> batching;
   if (serving.batching) batching = serving.batching->value;
   std::shared_ptr<const embedding::SentenceEncoder> encoder;
   if (sentences) {

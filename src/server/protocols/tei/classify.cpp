@@ -13,9 +13,9 @@
 namespace gpux::server::tei {
 namespace {
 
-std::string scores_json(const std::vector<runtime::LabelledScore>& scores) {
+std::string scores_json(const std::vector<LabelScore>& scores) {
   std::string text = "[";
-  for (const runtime::LabelledScore& one : scores) {
+  for (const LabelScore& one : scores) {
     if (&one != &scores.front()) text += ',';
     text += R"({"score":)";
     append_json(text, Tensor::of<float>({}, std::vector<float>{static_cast<float>(one.score)}));
@@ -68,7 +68,7 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const Reque
 
 }  // namespace
 
-std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list) {
+std::string rows_json(const std::vector<std::vector<LabelScore>>& rows, bool is_list) {
   if (!is_list) return scores_json(rows.front());
   std::string text = "[";
   for (const auto& row : rows) {

@@ -20,6 +20,6 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
               const std::shared_ptr<ServedModel>& model);
 
 /// The labels of each row with their scores, or of the only one.
-std::string rows_json(const std::vector<std::vector<runtime::LabelledScore>>& rows, bool is_list);
+std::string rows_json(const std::vector<std::vector<LabelScore>>& rows, bool is_list);
 
 }  // namespace gpux::server::tei

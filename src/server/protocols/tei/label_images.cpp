@@ -39,7 +39,7 @@ void label_images(const std::shared_ptr<http::Exchange>& exchange, const Request
     all->images = std::move(asked.images);
     all->answer = [settings, labels = std::move(asked.labels), is_list = asked.is_list,
                    top_k = asked.top_k](const TextsAndImages& made) {
-      std::vector<std::vector<runtime::LabelledScore>> rows;
+      std::vector<std::vector<LabelScore>> rows;
       for (const std::vector<float>& image : made.image_vectors) {
         rows.push_back(pipeline::zero_shot_image_scores(image, made.text_vectors, labels, settings));
         if (top_k != 0 && top_k < rows.back().size()) rows.back().resize(top_k);
