@@ -22,8 +22,6 @@ OF_OTHERS = {
     "--write-tests": "scripts/references/family-references",
     "--prvider": "a misspelling, and what gpux says about it",
 }
-# As in docs/command-line.md, "Renamed flags".
-FORMER = {"--optimization", "--nonfinite", "--select", "--in", "--top", "--vector"}
 FLAG = r"(?<![\w-])--[a-z][\w-]*"
 
 
@@ -105,7 +103,7 @@ class Flags(unittest.TestCase):
             for code in code_of(page.read_text()):
                 for command, flag in calls_of(code):
                     count += 1
-                    known = (names_of[command] | names_of[""] if command else everywhere | FORMER) | OF_OTHERS.keys()
+                    known = (names_of[command] | names_of[""] if command else everywhere) | OF_OTHERS.keys()
                     with self.subTest(page=page.name, code=code, flag=flag):
                         self.assertIn(flag, known, f"'gpux {command}' has no such flag")
         self.assertGreater(count, 500, "the pages are not read")
