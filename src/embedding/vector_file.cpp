@@ -108,7 +108,7 @@ Json VectorWriter::run() const {
   return run;
 }
 
-std::size_t VectorWriter::bytes_a_vector() const {
+std::size_t VectorWriter::bytes_per_vector() const {
   return encoded_size(target_.encoding, source_.dimension) * bits_of(encoded_type(target_.encoding)) / 8;
 }
 
@@ -160,8 +160,8 @@ void VectorWriter::keep_what_is_whole(FileReplacement& file) {
     kept_ =
         static_cast<std::uint64_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(whole), '\n'));
   } else {
-    kept_ = (file.size() - header) / bytes_a_vector();
-    whole = header + kept_ * bytes_a_vector();
+    kept_ = (file.size() - header) / bytes_per_vector();
+    whole = header + kept_ * bytes_per_vector();
   }
   if (kept_ == 0) return;
   vectors_ = kept_;

@@ -73,7 +73,7 @@ class VectorWriter {
   [[nodiscard]] bool is_partial() const noexcept;
   [[nodiscard]] std::filesystem::path run_file() const;
   [[nodiscard]] nlohmann::ordered_json run() const;
-  [[nodiscard]] std::size_t bytes_a_vector() const;
+  [[nodiscard]] std::size_t bytes_per_vector() const;
   [[nodiscard]] std::string array_header() const;
   void begin(FileReplacement& file) const;
   void keep_what_is_whole(FileReplacement& file);

@@ -41,7 +41,7 @@ struct Embedding {
 
   [[nodiscard]] std::uint64_t cost(std::size_t index) const {
     const auto* text = std::get_if<std::string>(&texts[index]);
-    if (text != nullptr) return std::min(text->size(), max_text_bytes) * bytes_to_tokenize_a_byte;
+    if (text != nullptr) return std::min(text->size(), max_text_bytes) * tokenizer_bytes_per_byte;
     constexpr std::uint64_t bytes_to_decode_a_token = 100;
     return std::get<TokenIds>(texts[index]).size() * bytes_to_decode_a_token;
   }

@@ -30,7 +30,7 @@ struct Texts {
   [[nodiscard]] std::uint64_t cost(std::size_t row) const {
     const std::string* pair = rows.pair(row);
     const std::size_t bytes = rows.first ? 0 : std::min(rows.text(row).size(), max_text_bytes);
-    return (bytes + (pair == nullptr ? 0 : std::min(pair->size(), max_text_bytes))) * bytes_to_tokenize_a_byte;
+    return (bytes + (pair == nullptr ? 0 : std::min(pair->size(), max_text_bytes))) * tokenizer_bytes_per_byte;
   }
 
   NamedValues prepare(std::size_t row) {

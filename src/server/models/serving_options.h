@@ -24,7 +24,7 @@ struct ServingOptions {
   bool fills_rows = false;           ///< runtime::BatchLimits::fills_rows
   /// How requests whose sizes differ share a run; null: they do not. Made by runtime::read_padding().
   std::shared_ptr<const runtime::Padding> padding;
-  std::chrono::microseconds max_queue_delay{0};  ///< the oldest request waits so long for company
+  std::chrono::microseconds max_queue_delay{0};  ///< how long the oldest request of a batch waits for others to join it
   std::size_t max_queue = 1024;                  ///< requests that may wait
   std::optional<std::chrono::milliseconds> timeout;
   /// How many threads may run quick requests themselves instead of waking the model's, where all of it runs on the

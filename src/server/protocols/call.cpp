@@ -54,10 +54,10 @@ void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::fu
 }
 
 std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
-                                              std::uint64_t bytes_a_value) {
+                                              std::uint64_t bytes_per_value) {
   constexpr std::size_t short_bytes = 64 << 10;
   if (json.size() <= short_bytes) return nullptr;
-  return work.hold(json.size() + count_values_at_most(json) * bytes_a_value, "reading the body");
+  return work.hold(json.size() + count_values_at_most(json) * bytes_per_value, "reading the body");
 }
 
 void do_later(const RouteCall& call, std::uint64_t cost, std::function<bool()> unit) {

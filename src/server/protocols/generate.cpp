@@ -43,7 +43,7 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
     if (text != nullptr) longest = std::max<std::uint64_t>(longest, text->size());
   }
-  return longest * bytes_to_tokenize_a_byte;
+  return longest * tokenizer_bytes_per_byte;
 }
 
 // Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
@@ -55,7 +55,7 @@ std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes
   const bool has_constraint = settings.constraint.kind != OutputConstraint::Kind::none ||
                               (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
   const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
-  return (chat != nullptr ? body_bytes * bytes_to_tokenize_a_byte : cost_to_tokenize(continuation->prompts)) +
+  return (chat != nullptr ? body_bytes * tokenizer_bytes_per_byte : cost_to_tokenize(continuation->prompts)) +
          (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
@@ -93,7 +93,7 @@ void hold_for_tokens(const RouteCall& call, std::string_view text, std::size_t c
   constexpr std::size_t short_bytes = 4096;
   if (text.size() <= short_bytes) return;
   require_short(text, context_length, members);
-  grow_share(scratch, call.work.memory, text.size() * bytes_to_tokenize_a_byte, "tokenizing the prompt");
+  grow_share(scratch, call.work.memory, text.size() * tokenizer_bytes_per_byte, "tokenizing the prompt");
 }
 
 void plan_conversation(const RouteCall& call, ServedModel& model, generation::ChatRequest chat,

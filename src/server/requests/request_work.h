@@ -47,11 +47,11 @@ inline constexpr std::size_t max_text_bytes = 1 << 20;
 inline constexpr std::size_t max_text_tokens = 1 << 18;
 
 /// Memory that tokenizing takes for each byte of a text: measured, 16 for each byte's place and 50 to 250 for tokens.
-inline constexpr std::uint64_t bytes_to_tokenize_a_byte = 300;
+inline constexpr std::uint64_t tokenizer_bytes_per_byte = 300;
 
 /// Work above this (in bytes of memory that it takes) is done by the readers and not by the thread that meets it: a few
 /// milliseconds of tokenizing or decoding.
-inline constexpr std::uint64_t work_here_bytes = 2048 * bytes_to_tokenize_a_byte;
+inline constexpr std::uint64_t work_here_bytes = 2048 * tokenizer_bytes_per_byte;
 
 /// What the work for one request shares: how it ends early, who does it, and the memory that it holds. Copies are of
 /// the same request.

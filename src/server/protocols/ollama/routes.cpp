@@ -149,7 +149,7 @@ Json capabilities_of(const ModelDescription& described, const ServedModel* model
 }
 
 void chat(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
   const auto asked =
       std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
@@ -169,7 +169,7 @@ void chat(const RouteCall& call) {
 }
 
 void answer_prompt(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
   const auto asked =
       std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
@@ -193,7 +193,7 @@ void answer_prompt(const RouteCall& call) {
 }
 
 void answer_with_vectors(const RouteCall& call, bool is_older) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto read = is_older ? read_ollama_embeddings : read_ollama_embed;
   const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;

@@ -49,7 +49,7 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWo
     const std::string_view body = request.body.text();
     const bool has_texts = takes_texts(*model);
     share = hold_for_reading(work, body.substr(0, json_bytes.value_or(body.size())),
-                             has_texts ? bytes_a_json_text : bytes_a_json_number);
+                             has_texts ? bytes_per_json_string : bytes_per_json_number);
     // A text of a binary tensor has four bytes for its length at least.
     if (json_bytes && has_texts) {
       if (share == nullptr) share = work.hold(0, "reading the body");

@@ -84,7 +84,7 @@ void embed_images(const std::shared_ptr<http::Exchange>& exchange, const Request
 }
 
 void embeddings(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked =
       std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
@@ -135,7 +135,7 @@ void show_model(const RouteCall& call) {
 }
 
 void complete(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
   const auto asked =
       std::make_shared<CompletionRequest>(read_completion(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
@@ -158,7 +158,7 @@ void complete(const RouteCall& call) {
 }
 
 void chat(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_member);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
   const auto asked = std::make_shared<OpenAiChat>(read_chat(call.request().body.text(), call.work.cancellation()));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;

@@ -235,7 +235,8 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
     } else {
       const std::string_view body = request.body.text();
       const bool has_texts = model->pipeline() != nullptr || model->image_input() != nullptr;
-      list->share = hold_for_reading(work, body, has_texts || is_array(body) ? bytes_a_json_text : bytes_a_json_number);
+      list->share =
+          hold_for_reading(work, body, has_texts || is_array(body) ? bytes_per_json_string : bytes_per_json_number);
       list->body = request.body;
       list->unread = runtime::split_json_items(body);
       constexpr std::uint64_t bytes_an_item = 64;

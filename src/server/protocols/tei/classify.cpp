@@ -99,7 +99,7 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
         asked.texts.emplace_back(read_plain_text(exchange->request()));
       } else {
         const std::string_view body = exchange->request().body.text();
-        const auto share = hold_for_reading(work, body, bytes_a_json_text);
+        const auto share = hold_for_reading(work, body, bytes_per_json_string);
         asked = read_classify(body, work.cancellation());
       }
     } catch (const Error& error) {

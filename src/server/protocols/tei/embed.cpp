@@ -50,7 +50,7 @@ http::Response similarities_json(const EmbedJobResult& result) {
 }  // namespace
 
 void embed(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed);
   with_able(call, TextAbility::embed, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
@@ -63,7 +63,7 @@ void embed(const RouteCall& call) {
 }
 
 void embed_all(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed_all);
   with_able(call, TextAbility::embed_tokens, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
@@ -75,7 +75,7 @@ void embed_all(const RouteCall& call) {
 }
 
 void embed_sparse(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = read_texts<EmbedTexts>(call.request(), call.work, read_embed_sparse);
   with_able(call, TextAbility::embed_sparse, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
@@ -89,7 +89,7 @@ void embed_sparse(const RouteCall& call) {
 }
 
 void similarity(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked =
       std::make_shared<Similarity>(read_similarity(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::embed, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {

@@ -23,7 +23,7 @@ std::uint64_t cost_to_tokenize(const std::vector<std::string>& texts) {
   }
   // Many short ones are long together.
   constexpr std::size_t short_bytes = 64 << 10;
-  return std::max(longest, std::min(all, short_bytes)) * bytes_to_tokenize_a_byte;
+  return std::max(longest, std::min(all, short_bytes)) * tokenizer_bytes_per_byte;
 }
 
 /// A list that is written an element at a time, and what has to be held for it.
@@ -57,7 +57,7 @@ class ListAnswer {
 }  // namespace
 
 void tokenize(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = read_texts<Tokenize>(call.request(), call.work, read_tokenize);
   with_able(call, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const std::string prompt = asked->prompt_name.empty() ? "" : prompt_named(*model, asked->prompt_name);
@@ -73,7 +73,7 @@ void tokenize(const RouteCall& call) {
                  MemoryShare scratch(memory);
                  const std::size_t tokenized = std::min(whole.size(), max_text_bytes);
                  if (tokenized > 4096) {
-                   grow_share(scratch, memory, tokenized * bytes_to_tokenize_a_byte, "tokenizing the text");
+                   grow_share(scratch, memory, tokenized * tokenizer_bytes_per_byte, "tokenizing the text");
                  }
                  try {
                    const text::Encoding encoding = tokenizer.encode(whole, {.special_tokens = asked->special_tokens,
@@ -94,7 +94,7 @@ void tokenize(const RouteCall& call) {
 }
 
 void decode(const RouteCall& call) {
-  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_a_json_text);
+  const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     constexpr std::uint64_t bytes_to_decode_a_token = 100;
