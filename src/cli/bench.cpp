@@ -110,7 +110,7 @@ void measure_here(const BenchFlags& flags, Context& context) {
   MadeInputs inputs;
   if (given(flags.inputs)) {
     model.open_inputs();
-    const runtime::Items items = model.read(flags.inputs);
+    const pipeline::Items items = model.read(flags.inputs);
     if (items.is_list) throw Error(ErrorCode::usage, "bench measures one input, not a list");
     inputs.values = model.own_inputs(items.items.front());
   } else {

@@ -41,7 +41,7 @@ struct RunFlags {
   std::uint64_t runs = 100, warmup = 10;
 };
 
-bool takes_text(const OpenModel& model, const runtime::Items& inputs) {
+bool takes_text(const OpenModel& model, const pipeline::Items& inputs) {
   return model.pipeline && std::any_of(inputs.items.begin(), inputs.items.end(),
                                        [&](const NamedValues& item) { return model.pipeline->takes_text(item); });
 }
@@ -56,7 +56,7 @@ void write_report(const std::string& file, const Runtime& runtime, double run_ms
 }
 
 // As batch_infer() shares runs of this list. Texts have a run of their own each.
-RunSharing sharing_of(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs) {
+RunSharing sharing_of(const OpenModel& model, const Runtime& runtime, const pipeline::Items& inputs) {
   using Source = RunSharing::Source;
   if (inputs.items.size() < 2) return {false, Source::single_run, "there is one input"};
   if (takes_text(model, inputs)) return {false, Source::single_run, "each text has a run of its own"};
@@ -75,7 +75,7 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
   if (!outputs.empty()) check_output_fits(flags.output, outputs, is_list);
 }
 
-std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const runtime::Items& inputs,
+std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const pipeline::Items& inputs,
                                  const std::vector<std::string>& outputs) {
   const InferOptions options{.timeout = model.settings.timeout(), .outputs = outputs};
   if (takes_text(model, inputs)) {
@@ -95,7 +95,7 @@ std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime,
   return {runtime.infer(inputs.items.front(), options)};
 }
 
-runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
+pipeline::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
   if (given(flags.inputs)) return model.read(flags.inputs);
   auto piped = read_piped_inputs(model.signature(), model.image_input ? &*model.image_input : nullptr);
   return piped ? *std::move(piped) : model.read(flags.inputs);
@@ -115,7 +115,7 @@ runtime::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
                           flags.model, all, join(names), all > shown ? ", …" : ""));
 }
 
-bool has_all_inputs(const runtime::Items& inputs, const Signature& signature) {
+bool has_all_inputs(const pipeline::Items& inputs, const Signature& signature) {
   return std::ranges::all_of(inputs.items, [&](const NamedValues& item) {
     return std::ranges::all_of(signature.inputs, [&](const SignatureEntry& entry) {
       return !entry.required || find(item, entry.name) != nullptr;
@@ -129,11 +129,11 @@ bool gives_words(const InputFlags& flags) {
   return !given(flags) || std::ranges::any_of(flags.words, is_word);
 }
 
-runtime::Items checked_inputs(const RunFlags& flags, const OpenModel& model) {
+pipeline::Items checked_inputs(const RunFlags& flags, const OpenModel& model) {
   const bool is_generator = !model.pipeline && generation::decoder_signature(model.info).has_value();
   if (!is_generator || flags.benchmark) return inputs_of(flags, model);
   try {
-    runtime::Items inputs = inputs_of(flags, model);
+    pipeline::Items inputs = inputs_of(flags, model);
     if (has_all_inputs(inputs, model.info.signature)) return inputs;
   } catch (const Error&) {
     if (!gives_words(flags.inputs)) throw;
@@ -165,7 +165,7 @@ std::vector<std::string> texts_in(const NamedValues& item) {
 }
 
 // {"sequence", "labels", "scores"} of each text, as transformers' pipeline has it.
-void run_zero_shot(const RunFlags& flags, const OpenModel& model, const runtime::Items& inputs,
+void run_zero_shot(const RunFlags& flags, const OpenModel& model, const pipeline::Items& inputs,
                    const pipeline::ZeroShotOptions& options, Context& context) {
   std::vector<std::string> texts;
   for (const NamedValues& item : inputs.items) {
@@ -242,7 +242,7 @@ void run_model(RunFlags& flags, Context& context) {
                                      flags.model);
   }
   MadeInputs made;
-  runtime::Items inputs;
+  pipeline::Items inputs;
   if (flags.benchmark && !given(flags.inputs)) {
     made = make_inputs(model, {}, 0);
     inputs.items.push_back(made.values);
@@ -274,7 +274,7 @@ void run_model(RunFlags& flags, Context& context) {
     say(context, to_line(sharing));
   }
   if (flags.output.empty()) {
-    print_data(runtime::results_json(results, inputs.is_list, declared, nonfinite));
+    print_data(pipeline::results_json(results, inputs.is_list, declared, nonfinite));
   } else {
     write_results(flags.output, results, inputs.is_list, model.signature().outputs, declared, nonfinite);
     say(context, fmt::format("wrote {}", flags.output));

@@ -7,8 +7,8 @@
 
 #include "gpux/error.h"
 #include "library/model_state.h"
+#include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
-#include "runtime/labels.h"
 
 namespace gpux {
 namespace {
@@ -80,7 +80,7 @@ std::vector<std::vector<LabelScore>> Pipeline::classify(std::span<const std::str
       state_->infer({{"text", strings_of({texts.begin(), texts.end()})}}, state_->pipeline->logits());
   DeclaredValue declared = state_->logits;
   declared.top_k.reset();
-  return runtime::label_scores(declared, *outputs.front().second.tensor());
+  return pipeline::label_scores(declared, *outputs.front().second.tensor());
 }
 
 std::vector<LabelScore> Pipeline::classify(std::string_view text) const {

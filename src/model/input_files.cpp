@@ -43,7 +43,7 @@ NamedValues read_npz_content(std::span<const std::byte> bytes, const std::shared
                              const Signature& signature) {
   NpzReading reading;
   reading.owner = owner;
-  reading.declared = [&](std::string_view name) { return tensor_type(runtime::input_entry(signature, name)); };
+  reading.declared = [&](std::string_view name) { return tensor_type(pipeline::input_entry(signature, name)); };
   NamedValues item;
   for (auto& [name, tensor] : read_npz(bytes, reading)) item.emplace_back(name, std::move(tensor));
   return item;
@@ -82,7 +82,7 @@ bool is_json(std::string_view text) {
 Value text_value(std::string_view text, const SignatureEntry& entry) {
   std::string json;
   append_json_string(json, text);
-  return runtime::read_json_input(json, entry);
+  return pipeline::read_json_input(json, entry);
 }
 
 Value image_value(std::string_view bytes, const runtime::ImageInput& image) {
@@ -109,7 +109,7 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
   if (extension == ".pb") return onnx::read_value_file(file, entry.type);
   if (extension == ".json") {
     const MappedFile mapped(file);
-    return runtime::read_json_input(mapped.text(), entry, image);
+    return pipeline::read_json_input(mapped.text(), entry, image);
   }
   if (takes_text(entry))
     return text_value(embedding::one_text_of("@" + file.string(), {setting_named("input")}), entry);
@@ -127,8 +127,8 @@ struct Around {
 };
 
 // What it is shows in its bytes: of standard input and of files without a known extension.
-runtime::Items read_content(std::string_view content, const std::shared_ptr<void>& owner, const std::string& what,
-                            const Around& around) {
+pipeline::Items read_content(std::string_view content, const std::shared_ptr<void>& owner, const std::string& what,
+                             const Around& around) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
   if (const auto format = image::format_of(bytes)) {
     if (around.image == nullptr) {
@@ -140,13 +140,13 @@ runtime::Items read_content(std::string_view content, const std::shared_ptr<void
     return {{{{around.image->name, image_value(content, *around.image)}}}, false};
   }
   if (content.starts_with("\x93NUMPY")) {
-    const SignatureEntry& entry = runtime::only_input(around.signature, what);
+    const SignatureEntry& entry = pipeline::only_input(around.signature, what);
     return {{{{entry.name, read_npy(bytes, tensor_type(entry), owner)}}}, false};
   }
   if (content.starts_with("PK\x03\x04")) return {{read_npz_content(bytes, owner, around.signature)}, false};
   const SignatureEntry* entry = text_input(around.signature, around.given);
   if (entry == nullptr || is_json(content)) {
-    return runtime::read_json_items(content, around.signature, around.image);
+    return pipeline::read_json_items(content, around.signature, around.image);
   }
   return {{{{entry->name, text_value(embedding::plain_text(content), *entry)}}}, false};
 }
@@ -157,19 +157,19 @@ bool is_recognised(std::string_view content, const Around& around) {
          text_input(around.signature, around.given) != nullptr;
 }
 
-runtime::Items read_file_input(const std::filesystem::path& file, const Around& around) {
+pipeline::Items read_file_input(const std::filesystem::path& file, const Around& around) {
   const Signature& signature = around.signature;
   const runtime::ImageInput* image = around.image;
   const std::string extension = lower(file.extension().string());
   const auto mapped = std::make_shared<MappedFile>(file);
   try {
-    if (extension == ".json") return runtime::read_json_items(mapped->text(), signature, image);
+    if (extension == ".json") return pipeline::read_json_items(mapped->text(), signature, image);
     if (extension == ".jsonl" || extension == ".ndjson") {
-      return runtime::read_json_lines(mapped->text(), signature, image);
+      return pipeline::read_json_lines(mapped->text(), signature, image);
     }
     if (extension == ".npz") return {{read_npz_content(mapped->bytes(), mapped, signature)}, false};
     if (extension == ".npy" || extension == ".pb" || is_image(extension)) {
-      const SignatureEntry& entry = runtime::only_input(signature, file.string());
+      const SignatureEntry& entry = pipeline::only_input(signature, file.string());
       return {{{{entry.name, read_value_file(file, entry, image)}}}, false};
     }
     if (!is_recognised(mapped->text(), around)) {
@@ -197,17 +197,17 @@ const SignatureEntry* named_entry(const std::string& text, const Signature& sign
 
 NamedValue read_named(const std::string& text, const Around& around) {
   const SignatureEntry* entry = named_entry(text, around.signature);
-  if (entry == nullptr) entry = &runtime::input_entry(around.signature, text.substr(0, text.find('=')));
+  if (entry == nullptr) entry = &pipeline::input_entry(around.signature, text.substr(0, text.find('=')));
   const std::string value = text.substr(entry->name.size() + 1);
   if (value.starts_with("@")) return {entry->name, read_value_file(value.substr(1), *entry, around.image)};
   if (takes_text(*entry) && (!is_json(value) || is_object(value))) {
     embedding::check_text_argument(value, format_message("{} {}", setting_named("input"), entry->name));
     return {entry->name, text_value(value, *entry)};
   }
-  return {entry->name, runtime::read_json_input(value, *entry, around.image)};
+  return {entry->name, pipeline::read_json_input(value, *entry, around.image)};
 }
 
-runtime::Items read_piped(const Around& around) {
+pipeline::Items read_piped(const Around& around) {
   const auto content = std::make_shared<std::string>(read_standard_input());
   try {
     return read_content(*content, content, "it", around);
@@ -217,11 +217,11 @@ runtime::Items read_piped(const Around& around) {
 }
 
 // A text is for an input of texts; where the model has none it is JSON or a mistake.
-runtime::Items read_text(const std::string& text, const Message& where, const Around& around) {
+pipeline::Items read_text(const std::string& text, const Message& where, const Around& around) {
   const SignatureEntry* entry = text_input(around.signature, around.given);
-  if (is_json(text)) return runtime::read_json_items(text, around.signature, around.image);
+  if (is_json(text)) return pipeline::read_json_items(text, around.signature, around.image);
   embedding::check_text_argument(text, where);
-  if (entry == nullptr) return runtime::read_json_items(text, around.signature, around.image);
+  if (entry == nullptr) return pipeline::read_json_items(text, around.signature, around.image);
   return {{{{entry->name, text_value(text, *entry)}}}, false};
 }
 
@@ -236,7 +236,7 @@ bool is_named(const std::string& text, const Signature& signature) {
   return named_entry(text, signature) != nullptr || (!is_json(text) && has_name(text));
 }
 
-runtime::Items read_one(const std::string& text, const Around& around) {
+pipeline::Items read_one(const std::string& text, const Around& around) {
   if (is_standard_input(text)) return read_piped(around);
   if (text.starts_with("@")) return read_file_input(text.substr(1), around);
   if (is_named(text, around.signature)) return {{{read_named(text, around)}}, false};
@@ -244,7 +244,7 @@ runtime::Items read_one(const std::string& text, const Around& around) {
 }
 
 // Behind MODEL a text is a text, whatever it has before an equals sign.
-runtime::Items read_word(const std::string& word, const Around& around) {
+pipeline::Items read_word(const std::string& word, const Around& around) {
   if (is_standard_input(word)) return read_piped(around);
   if (word.starts_with("@")) return read_file_input(word.substr(1), around);
   return read_text(word, {"run"}, around);
@@ -261,7 +261,7 @@ bool given(const InputFlags& flags) {
   return !flags.inputs.empty() || !flags.file.empty() || !flags.words.empty();
 }
 
-runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::ImageInput* image) {
+pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::ImageInput* image) {
   std::vector<std::string> texts = flags.inputs;
   if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
   if (texts.empty() && flags.words.empty()) return {{NamedValues{}}, false};
@@ -271,7 +271,7 @@ runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, 
     const SignatureEntry* entry = named_entry(text, signature);
     if (entry != nullptr) around.given.push_back(entry->name);
   }
-  std::vector<runtime::Items> parts;
+  std::vector<pipeline::Items> parts;
   for (const std::string& word : flags.words) parts.push_back(read_word(word, around));
   const bool is_list = flags.words.size() > 1;
   if (is_list && !texts.empty()) {
@@ -280,8 +280,8 @@ runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, 
   }
   for (const std::string& text : texts) parts.push_back(read_one(text, around));
   if (parts.size() == 1) return std::move(parts.front());
-  runtime::Items inputs{.items = {}, .is_list = is_list};
-  for (runtime::Items& part : parts) {
+  pipeline::Items inputs{.items = {}, .is_list = is_list};
+  for (pipeline::Items& part : parts) {
     if (part.is_list) throw Error(ErrorCode::usage, "a list of objects cannot be joined with other inputs");
     if (is_list || inputs.items.empty()) inputs.items.emplace_back();
     NamedValues& item = inputs.items.back();
@@ -290,7 +290,7 @@ runtime::Items read_inputs(const InputFlags& flags, const Signature& signature, 
   return inputs;
 }
 
-std::optional<runtime::Items> read_piped_inputs(const Signature& signature, const runtime::ImageInput* image) {
+std::optional<pipeline::Items> read_piped_inputs(const Signature& signature, const runtime::ImageInput* image) {
   const bool needs_some = std::ranges::any_of(signature.inputs, &SignatureEntry::required);
   if (!needs_some || ::isatty(STDIN_FILENO) != 0) return std::nullopt;
   const int first = std::fgetc(stdin);

@@ -69,7 +69,7 @@ void OpenModel::open_image_input() {
   }
 }
 
-runtime::Items OpenModel::read(const InputFlags& flags) const {
+pipeline::Items OpenModel::read(const InputFlags& flags) const {
   return read_inputs(flags, signature(), image_input ? &*image_input : nullptr);
 }
 

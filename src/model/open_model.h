@@ -34,7 +34,7 @@ struct OpenModel {
   void open_image_input();
 
   /// What the flags give, with texts and images where open_inputs() has made them known.
-  [[nodiscard]] runtime::Items read(const InputFlags& flags) const;
+  [[nodiscard]] pipeline::Items read(const InputFlags& flags) const;
 
   /// The model's own inputs for one run. Error usage for texts that take several runs.
   [[nodiscard]] NamedValues own_inputs(const NamedValues& given) const;

@@ -12,7 +12,7 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "onnx/tensor_file.h"
-#include "runtime/json_items.h"
+#include "pipeline/json_items.h"
 #include "tensor/npy.h"
 #include "tensor/npz.h"
 
@@ -90,7 +90,7 @@ void write_results(const std::filesystem::path& file, const std::vector<NamedVal
   const std::string extension = extension_of(file);
   std::string content;
   if (extension == ".json") {
-    content = runtime::results_json(results, is_list, declared, nonfinite) + "\n";
+    content = pipeline::results_json(results, is_list, declared, nonfinite) + "\n";
   } else if (is_list) {
     refuse_list(file);
   } else if (extension == ".npz") {

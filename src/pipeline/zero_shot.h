@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpux/tensor.h"
-#include "runtime/labels.h"
+#include "pipeline/labels.h"
 
 /// Classification with labels of the caller's choice, by a model that was trained to tell whether a text entails a
 /// hypothesis (natural language inference). Source: ZeroShotClassificationPipeline of Hugging Face's transformers.

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "pipeline/labels.h"
 #include "project/project_file.h"
-#include "runtime/labels.h"
 
 /// Labels of the caller's choice for images, by a model whose vectors of texts and images are comparable (CLIP,
 /// SigLIP). Source: ZeroShotImageClassificationPipeline of Hugging Face's transformers. All functions are pure.

@@ -10,8 +10,8 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
+#include "pipeline/labels.h"
 #include "pipeline/task_folder.h"
-#include "runtime/labels.h"
 
 namespace gpux::pipeline {
 namespace {
@@ -74,7 +74,7 @@ TEST_P(Classifiers, ScoreLikeTransformers) {
     const auto logits = outputs.front().second.tensor()->as<float>();
     ASSERT_EQ(logits.size(), one.at("logits").size());
     for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], one.at("logits").at(i).get<double>(), near);
-    const auto scores = runtime::label_scores(declared.front(), *outputs.front().second.tensor());
+    const auto scores = pipeline::label_scores(declared.front(), *outputs.front().second.tensor());
     for (std::size_t i = 0; i < scores.front().size(); ++i) {
       EXPECT_EQ(scores.front()[i].label, one.at("scores").at(i).at("label").get<std::string>()) << one.at("texts");
       EXPECT_NEAR(scores.front()[i].score, one.at("scores").at(i).at("score").get<double>(), near);

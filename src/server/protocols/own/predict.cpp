@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
-#include "runtime/json_items.h"
+#include "pipeline/json_items.h"
 #include "server/http/form.h"
 #include "server/jobs/infer_submission.h"
 #include "server/jobs/run_job.h"
@@ -116,7 +116,7 @@ void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestW
         try {
           if (result.error) throw Error(*result.error);
           std::string text;
-          runtime::append_result(text, result.outputs, model->declared_outputs(), NonFinite::null);
+          pipeline::append_result(text, result.outputs, model->declared_outputs(), NonFinite::null);
           http::Response response = http::Response::json(200, std::move(text));
           add_times(response, result.times, arrived);
           exchange->respond(std::move(response));
@@ -131,12 +131,12 @@ void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestW
 // The items of a list, which are read, run and written one by one.
 struct ItemList {
   http::Piece body;  ///< of which the items are parts, also after the request has been answered with an error
-  runtime::UnreadItems unread;
+  pipeline::UnreadItems unread;
   PendingParts pending;
   std::shared_ptr<MemoryShare> share;
 
   NamedValues read(std::size_t index, const ServedModel& model) const {
-    return runtime::read_json_item(unread, index, model.signature(), model.image_input(), runtime::Images::as_given);
+    return pipeline::read_json_item(unread, index, model.signature(), model.image_input(), pipeline::Images::as_given);
   }
 
   // Writes the results in their order; one that comes early is kept. Returns the bytes that both take more.
@@ -147,7 +147,7 @@ struct ItemList {
     early_.emplace(index, std::move(outputs));
     for (auto next = early_.begin(); next != early_.end() && next->first == written_; next = early_.erase(next)) {
       if (written_++ != 0) text_ += ",\n ";
-      runtime::append_result(text_, next->second, declared, NonFinite::null);
+      pipeline::append_result(text_, next->second, declared, NonFinite::null);
     }
     return kept + text_.capacity() - capacity;
   }
@@ -238,14 +238,14 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
       list->share =
           hold_for_reading(work, body, has_texts || is_array(body) ? bytes_per_json_string : bytes_per_json_number);
       list->body = request.body;
-      list->unread = runtime::split_json_items(body);
+      list->unread = pipeline::split_json_items(body);
       constexpr std::uint64_t bytes_an_item = 64;
       if (list->share != nullptr) {
         grow_share(*list->share, work.memory, bytes_an_item * list->unread.items.size(), "the list");
       }
       if (!list->unread.is_list) {
-        inputs = runtime::read_json_item(list->unread, 0, model->signature(), model->image_input(),
-                                         runtime::Images::as_given);
+        inputs = pipeline::read_json_item(list->unread, 0, model->signature(), model->image_input(),
+                                          pipeline::Images::as_given);
         // What was read is all that is kept.
         if (list->share != nullptr) (void)list->share->resize(bytes_of(inputs));
       }

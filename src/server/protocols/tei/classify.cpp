@@ -62,7 +62,7 @@ void classify_texts(const std::shared_ptr<http::Exchange>& exchange, const Reque
   options.has_second = std::move(asked.has_pair);
   run_texts(exchange, work, model, std::move(inputs), {pipeline.logits()}, options,
             [declared, is_list = asked.is_list](const NamedValues& outputs) {
-              return rows_json(runtime::label_scores(declared, *outputs.front().second.tensor()), is_list);
+              return rows_json(pipeline::label_scores(declared, *outputs.front().second.tensor()), is_list);
             });
 }
 

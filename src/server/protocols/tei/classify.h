@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/labels.h"
+#include "pipeline/labels.h"
 #include "server/models/served_model.h"
 #include "server/protocols/call.h"
 

@@ -13,7 +13,7 @@
 #include "runtime/image_input.h"
 #include "tensor/json_writer.h"
 
-namespace gpux::runtime {
+namespace gpux::pipeline {
 
 /// One item, or a list of them.
 struct Items {
@@ -46,19 +46,19 @@ UnreadItems split_json_items(std::string_view text);
 
 /// Reads one of them; the error does not name it.
 NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
-                           const ImageInput* image = nullptr, Images images = Images::read);
+                           const runtime::ImageInput* image = nullptr, Images images = Images::read);
 
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
 /// line, or the bare value of a model with a single input; a text alone is a list of one.
 /// Texts for `image`, which may be null, are images. Errors invalid_input with the
 /// place.
-Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
+Items read_json_items(std::string_view text, const Signature& signature, const runtime::ImageInput* image = nullptr);
 
 /// One object a line: a list however many there are.
-Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
+Items read_json_lines(std::string_view text, const Signature& signature, const runtime::ImageInput* image = nullptr);
 
 /// One value, in the same way.
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image = nullptr,
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const runtime::ImageInput* image = nullptr,
                       Images images = Images::read);
 
 /// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are
@@ -70,4 +70,4 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
 std::string results_json(const std::vector<NamedValues>& results, bool is_list, std::span<const DeclaredValue> declared,
                          NonFinite nonfinite);
 
-}  // namespace gpux::runtime
+}  // namespace gpux::pipeline

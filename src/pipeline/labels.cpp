@@ -1,4 +1,4 @@
-#include "runtime/labels.h"
+#include "pipeline/labels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "gpux/error.h"
 #include "tensor/convert.h"
 
-namespace gpux::runtime {
+namespace gpux::pipeline {
 namespace {
 
 void apply(Activation activation, std::vector<LabelScore>& scores) {
@@ -52,4 +52,4 @@ std::vector<std::vector<LabelScore>> label_scores(const DeclaredValue& declared,
   return rows;
 }
 
-}  // namespace gpux::runtime
+}  // namespace gpux::pipeline
