@@ -10,6 +10,7 @@
 #include "gpux/export.h"
 #include "gpux/label_score.h"
 #include "gpux/model.h"
+#include "gpux/zero_shot.h"
 
 namespace gpux {
 
@@ -51,6 +52,14 @@ class GPUX_API Pipeline {
   /// text-classification: all labels with their scores, best first. Errors invalid_input; of Runtime::infer().
   [[nodiscard]] std::vector<LabelScore> classify(std::string_view text) const;
   [[nodiscard]] std::vector<std::vector<LabelScore>> classify(std::span<const std::string> texts) const;
+
+  /// text-classification by a model of natural language inference, whose label "entailment" tells whether a text
+  /// entails a hypothesis: for each text all labels of the options with their scores, best first. Errors invalid_input
+  /// (no labels, an empty one, one twice, a template without {}); usage: the model has no such label; of
+  /// Runtime::infer().
+  [[nodiscard]] std::vector<LabelScore> zero_shot(std::string_view text, const ZeroShotOptions& options) const;
+  [[nodiscard]] std::vector<std::vector<LabelScore>> zero_shot(std::span<const std::string> texts,
+                                                               const ZeroShotOptions& options) const;
 
   /// text-ranking: the texts, best first.
   [[nodiscard]] std::vector<RankedText> rank(std::string_view query, std::span<const std::string> texts) const;

@@ -85,6 +85,51 @@ class Pipeline:
             return self._pipeline.classify([_text(texts)])[0]
         return self._pipeline.classify(_texts(texts))
 
+    @overload
+    def zero_shot(  # type: ignore[overload-overlap]
+        self,
+        texts: str,  # pyright: ignore[reportOverlappingOverload]
+        labels: Iterable[str],
+        *,
+        hypothesis_template: str = ...,
+        multi_label: bool = ...,
+    ) -> list[_gpux.LabelScore]: ...
+
+    @overload
+    def zero_shot(
+        self, texts: Iterable[str], labels: Iterable[str], *, hypothesis_template: str = ..., multi_label: bool = ...
+    ) -> list[list[_gpux.LabelScore]]: ...
+
+    def zero_shot(
+        self,
+        texts: str | Iterable[str],
+        labels: Iterable[str],
+        *,
+        hypothesis_template: str = "This example is {}.",
+        multi_label: bool = False,
+    ) -> list[_gpux.LabelScore] | list[list[_gpux.LabelScore]]:
+        """text-classification with labels of the caller's choice.
+
+        The model is one of natural language inference: it has a label "entailment", and judges whether a text entails
+        the hypothesis of each label.
+
+        Args:
+            texts: a str, or an iterable of str.
+            labels: at least one, none twice.
+            hypothesis_template: the hypothesis of a label, which replaces {}.
+            multi_label: whether each label is judged for itself. Otherwise the scores of all labels sum up to 1.
+
+        Returns:
+            All labels with their scores, best first; of several texts a list for each, in the order of the texts.
+
+        Raises:
+            Those of classify(); gpux.Usage where the model has no label "entailment".
+        """
+        options = (_texts(labels), _text(hypothesis_template), multi_label)
+        if isinstance(texts, str):
+            return self._pipeline.zero_shot([_text(texts)], *options)[0]
+        return self._pipeline.zero_shot(_texts(texts), *options)
+
     def rank(self, query: str, texts: Iterable[str]) -> list[_gpux.RankedText]:
         """text-ranking: how well each text fits a query.
 

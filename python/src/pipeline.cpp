@@ -45,6 +45,22 @@ class LoadedPipeline {
     });
   }
 
+  [[nodiscard]] std::vector<std::vector<LabelScore>> zero_shot(const Texts& texts, const Texts& labels,
+                                                               const std::string& hypothesis_template,
+                                                               bool multi_label) const {
+    const std::shared_ptr<const Pipeline> pipeline = opened();
+    const ZeroShotOptions options{
+        .labels = labels, .hypothesis_template = hypothesis_template, .multi_label = multi_label};
+    return without_gil([&](const Interruptible& interruptible) {
+      std::vector<std::vector<LabelScore>> all;
+      for (const std::string& text : texts) {
+        interruptible.check();
+        all.push_back(pipeline->zero_shot(text, options));
+      }
+      return all;
+    });
+  }
+
   [[nodiscard]] std::vector<RankedText> rank(const std::string& query, const Texts& texts) const {
     const std::shared_ptr<const Pipeline> pipeline = opened();
     return without_gil([&](const Interruptible& /*unused*/) { return pipeline->rank(query, texts); });
@@ -94,6 +110,8 @@ void bind_pipeline(nb::module_& module) {
       .def(nb::init<const std::string&, nb::dict>(), nb::arg("model"), nb::arg("settings"))
       .def("close", &LoadedPipeline::close)
       .def("classify", &LoadedPipeline::classify, nb::arg("texts"))
+      .def("zero_shot", &LoadedPipeline::zero_shot, nb::arg("texts"), nb::arg("labels"), nb::arg("hypothesis_template"),
+           nb::arg("multi_label"))
       .def("rank", &LoadedPipeline::rank, nb::arg("query"), nb::arg("texts"))
       .def("find_entities", &LoadedPipeline::find_entities, nb::arg("text"))
       .def("answer", &LoadedPipeline::answer, nb::arg("question"), nb::arg("context"))

@@ -44,6 +44,27 @@ def test_classification(pipelines: dict[str, gpux.Pipeline]) -> None:
     assert [(one.label, one.score) for one in several[0]] == [(one.label, one.score) for one in scores]
 
 
+def test_labels_of_the_caller(home: Path, tmp_path: Path, pipelines: dict[str, gpux.Pipeline]) -> None:
+    folder = task_folder("classify-bert", tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "entailment", "1": "neutral", "2": "contradiction"}
+    (folder / "config.json").write_text(json.dumps(config))
+    gpux.Store().import_folder(folder, "inference")
+    with gpux.Pipeline("inference") as pipeline:
+        scores = pipeline.zero_shot("a fox", ["animal", "city"], hypothesis_template="It is {}.")
+        assert {one.label for one in scores} == {"animal", "city"}
+        assert abs(sum(one.score for one in scores) - 1) < 1e-6
+        each = pipeline.zero_shot(["a dog", "a fox"], ["animal", "city"], multi_label=True)
+        assert len(each) == 2
+        assert abs(sum(one.score for one in each[1]) - 1) > 1e-6
+        with pytest.raises(gpux.InvalidInput, match="one str"):
+            pipeline.zero_shot("a fox", "animal")
+        with pytest.raises(gpux.InvalidInput, match="twice"):
+            pipeline.zero_shot("a fox", ["animal", "animal"])
+    with pytest.raises(gpux.Usage, match="entailment"):
+        pipelines["classify-bert"].zero_shot("a fox", ["animal"])
+
+
 def test_ranking(pipelines: dict[str, gpux.Pipeline]) -> None:
     ranked = pipelines["rank-mpnet"].rank("who jumps?", ["the fox", "a dog", "it rains"])
     assert sorted(one.index for one in ranked) == [0, 1, 2]

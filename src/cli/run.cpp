@@ -141,13 +141,13 @@ pipeline::Items checked_inputs(const RunFlags& flags, const OpenModel& model) {
   refuse_generator(flags, model);
 }
 
-pipeline::ZeroShotOptions zero_shot_of(const RunFlags& flags) {
+ZeroShotOptions zero_shot_of(const RunFlags& flags) {
   if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty()) {
     throw Error(ErrorCode::usage,
                 "--labels prints the labels with their scores: accepted without --benchmark, --output "
                 "and --output-name");
   }
-  pipeline::ZeroShotOptions options;
+  ZeroShotOptions options;
   options.labels = flags.labels.labels;
   options.multi_label = flags.labels.multi_label;
   if (!flags.labels.label_template.empty()) options.hypothesis_template = flags.labels.label_template;
@@ -166,7 +166,7 @@ std::vector<std::string> texts_in(const NamedValues& item) {
 
 // {"sequence", "labels", "scores"} of each text, as transformers' pipeline has it.
 void run_zero_shot(const RunFlags& flags, const OpenModel& model, const pipeline::Items& inputs,
-                   const pipeline::ZeroShotOptions& options, Context& context) {
+                   const ZeroShotOptions& options, Context& context) {
   std::vector<std::string> texts;
   for (const NamedValues& item : inputs.items) {
     for (std::string& text : texts_in(item)) texts.push_back(std::move(text));
@@ -234,7 +234,7 @@ void run_model(RunFlags& flags, Context& context) {
   OpenModel model = open_model(std::move(located), flags.load);
   if (flags.benchmark) note_isolation_obstacle(model.settings, "it is measured");
   model.open_inputs();
-  std::optional<pipeline::ZeroShotOptions> zero_shot;
+  std::optional<ZeroShotOptions> zero_shot;
   if (flags.labels.given()) {
     zero_shot = zero_shot_of(flags);
     const bool classifies = model.pipeline && model.pipeline->settings().task == pipeline::Task::text_classification;

@@ -7,7 +7,7 @@
 
 namespace gpux::embedding {
 
-TextEmbedder::Embedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<TextBatching> batching)
+TextEmbedder::TextEmbedder(checkpoint::SentenceModel model, Runtime runtime, std::optional<TextBatching> batching)
     : runtime_(std::move(runtime)), encoder_(std::move(model), runtime_, batching) {}
 
 TextSharing TextEmbedder::batching(bool may_try) const {

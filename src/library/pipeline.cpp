@@ -9,6 +9,7 @@
 #include "library/model_state.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/zero_shot.h"
 
 namespace gpux {
 namespace {
@@ -86,6 +87,27 @@ std::vector<std::vector<LabelScore>> Pipeline::classify(std::span<const std::str
 std::vector<LabelScore> Pipeline::classify(std::string_view text) const {
   const std::vector<std::string> texts{std::string(text)};
   return classify(texts).front();
+}
+
+std::vector<std::vector<LabelScore>> Pipeline::zero_shot(std::span<const std::string> texts,
+                                                         const ZeroShotOptions& options) const {
+  state_->require(Task::text_classification);
+  pipeline::check_zero_shot(options);
+  const std::size_t entailment =
+      pipeline::entailment_index(state_->pipeline->settings().labels, state_->model.info().name);
+  std::vector<std::vector<LabelScore>> all;
+  // The labels of one text share a run, as those of `gpux run --labels`.
+  for (const std::string& text : texts) {
+    const NamedValues outputs =
+        state_->infer(pipeline::zero_shot_pairs({&text, 1}, options), state_->pipeline->logits());
+    all.push_back(pipeline::zero_shot_scores(*outputs.front().second.tensor(), entailment, options).front());
+  }
+  return all;
+}
+
+std::vector<LabelScore> Pipeline::zero_shot(std::string_view text, const ZeroShotOptions& options) const {
+  const std::vector<std::string> texts{std::string(text)};
+  return zero_shot(texts, options).front();
 }
 
 std::vector<RankedText> Pipeline::rank(std::string_view query, std::span<const std::string> texts) const {

@@ -2,22 +2,16 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpux/tensor.h"
+#include "gpux/zero_shot.h"
 #include "pipeline/labels.h"
 
 /// Classification with labels of the caller's choice, by a model that was trained to tell whether a text entails a
 /// hypothesis (natural language inference). Source: ZeroShotClassificationPipeline of Hugging Face's transformers.
 namespace gpux::pipeline {
-
-struct ZeroShotOptions {
-  std::vector<std::string> labels;                          ///< at least one
-  std::string hypothesis_template = "This example is {}.";  ///< {} is the label
-  bool multi_label = false;                                 ///< each label is judged for itself; else they sum up to 1
-};
 
 /// Error invalid_input: there are no labels, one is empty or occurs twice, or the template has no {}.
 void check_zero_shot(const ZeroShotOptions& options);

@@ -1,5 +1,6 @@
 // The public classes above Runtime: what they give is what the modules below give, and mistakes are errors by name.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "checkpoint/sentence_model.h"
@@ -201,6 +203,42 @@ TEST_F(Library, SearchesByTheSimilarityOfTheModel) {
   EXPECT_EQ(hits[0].index, 1U);
   EXPECT_EQ(hits[0].score, 0) << "a distance";
   EXPECT_LT(hits[1].score, 0);
+}
+
+TEST_F(Library, ClassifiesByLabelsOfTheCaller) {
+  const std::filesystem::path made = test::import_task_folder(folder_, "classify-bert");
+  const Pipeline other(made.string());
+  expect_error(ErrorCode::usage, "does not classify by them", [&] { (void)other.zero_shot("a", {.labels = {"b"}}); });
+  auto config = nlohmann::json::parse(read_file(made / "config.json"));
+  config["id2label"] = {{"0", "ENTAILMENT"}, {"1", "neutral"}, {"2", "contradiction"}};
+  write_file_atomically(made / "config.json", config.dump());
+  const Pipeline pipeline(made.string());
+  const ZeroShotOptions options{.labels = {"dog", "cat"}, .hypothesis_template = "the {} sat"};
+  const std::vector<LabelScore> scores = pipeline.zero_shot("a cat", options);
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_GE(scores[0].score, scores[1].score);
+  EXPECT_NEAR(scores[0].score + scores[1].score, 1, 1e-6);
+  // By hand: the entailment of each pair.
+  std::vector<double> entailed;
+  for (const LabelScore& one : scores) {
+    const auto outputs = pipeline.model().infer({{"text", Tensor::of_strings({1}, {"a cat"})},
+                                                 {"text_pair", Tensor::of_strings({1}, {"the " + one.label + " sat"})}},
+                                                {.outputs = {"logits"}});
+    entailed.push_back(std::exp(outputs.front().second.tensor()->as<float>()[0]));
+  }
+  EXPECT_NEAR(scores[0].score, entailed[0] / (entailed[0] + entailed[1]), 1e-4);
+  ZeroShotOptions each = options;
+  each.multi_label = true;
+  const std::vector<std::string> texts{"a dog", "a cat"};
+  const auto alone = pipeline.zero_shot(texts, each);
+  ASSERT_EQ(alone.size(), 2U);
+  EXPECT_GT(std::abs(alone[1][0].score + alone[1][1].score - 1), 1e-4) << "each for itself";
+  EXPECT_EQ(alone[1][0].score, pipeline.zero_shot("a cat", each)[0].score);
+  for (const ZeroShotOptions& wrong :
+       {ZeroShotOptions{}, ZeroShotOptions{.labels = {"a", "a"}}, ZeroShotOptions{.labels = {""}},
+        ZeroShotOptions{.labels = {"a"}, .hypothesis_template = "nothing"}}) {
+    expect_error(ErrorCode::invalid_input, "", [&] { (void)pipeline.zero_shot("a", wrong); });
+  }
 }
 
 TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {

@@ -28,7 +28,7 @@ std::string scores_json(const std::vector<LabelScore>& scores) {
 
 void classify_by_labels(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
                         const std::shared_ptr<ServedModel>& model, const ClassifyTexts& asked,
-                        const pipeline::ZeroShotOptions& options) {
+                        const ZeroShotOptions& options) {
   const pipeline::Pipeline& pipeline = *model->pipeline();
   const std::size_t entailment = pipeline::entailment_index(pipeline.settings().labels, model->name());
   run_texts(exchange, work, model, pipeline::zero_shot_pairs(asked.texts, options), {pipeline.logits()},

@@ -193,7 +193,7 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
     }
     return;
   }
-  pipeline::ZeroShotOptions& options = read.zero_shot.emplace();
+  ZeroShotOptions& options = read.zero_shot.emplace();
   options.labels = read_texts(*labels, "parameters.candidate_labels");
   if (!hypothesis_template.empty()) options.hypothesis_template = hypothesis_template;
   options.multi_label = multi_label;

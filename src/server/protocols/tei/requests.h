@@ -57,7 +57,7 @@ struct ClassifyTexts {
   std::optional<Activation> activation;
   std::size_t top_k = 0;  ///< 0: all
   /// "parameters": {"candidate_labels", "hypothesis_template", "multi_label"}: no text has a pair then.
-  std::optional<pipeline::ZeroShotOptions> zero_shot;
+  std::optional<ZeroShotOptions> zero_shot;
   TextTreatment treatment;
 };
 
