@@ -32,8 +32,9 @@ TextEntity entity_of(const nlohmann::json& json) {
 }  // namespace
 
 struct Pipeline::State {
-  State(const std::string& name, const ModelOptions& options) : model(name, options) {}
+  State(const std::string& its_name, const ModelOptions& options) : name(its_name), model(its_name, options) {}
 
+  std::string name;
   Model model;
   const pipeline::Pipeline* pipeline = nullptr;
   DeclaredValue logits;  ///< of a classifier: labels and activation
@@ -94,7 +95,7 @@ std::vector<std::vector<LabelScore>> Pipeline::zero_shot(std::span<const std::st
   state_->require(Task::text_classification);
   pipeline::check_zero_shot(options);
   const std::size_t entailment =
-      pipeline::entailment_index(state_->pipeline->settings().labels, state_->model.info().name);
+      pipeline::entailment_index(state_->pipeline->settings().labels, state_->name);
   std::vector<std::vector<LabelScore>> all;
   // The labels of one text share a run, as those of `gpux run --labels`.
   for (const std::string& text : texts) {

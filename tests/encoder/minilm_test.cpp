@@ -68,7 +68,7 @@ class RealMiniLM : public testing::TestWithParam<Bounds> {
     const fs::path model = folder_->path() / "model";
     Runtime runtime(model / "model.onnx", options);
     EXPECT_EQ(runtime.verdict().active.front(), provider);
-    const Embedder embedder(checkpoint::read_sentence_model(model), std::move(runtime));
+    const TextEmbedder embedder(checkpoint::read_sentence_model(model), std::move(runtime));
     std::vector<std::vector<float>> all;
     for (const std::string& sentence : *sentences_) all.push_back(embedder.embed(sentence));
     return all;

@@ -116,7 +116,7 @@ TEST_F(ChatStreams, CallTheFunctionThatTheyHaveTo) {
   folder_->write("source/chat_template.jinja",
                  "{# <tool_call> #}{% for m in messages %}{{ m.content }}{% endfor %}"
                  "{% if tools %}{{ tools | length }} tools{% endif %}");
-  (void)importer::import_encoder(folder_->path() / "source", folder_->path() / "calling");
+  (void)importer::import_model(folder_->path() / "source", folder_->path() / "calling");
   folder_->write("source/chat_template.jinja", chat_template);
   const Generator generator((folder_->path() / "calling").string());
   const ChatOptions options{.tools = R"([{"name": "add", "parameters": {}}, {"name": "now"}])",
