@@ -79,6 +79,9 @@ class GPUX_API Error : public std::runtime_error {
   /// The message with other names for what it names.
   [[nodiscard]] std::string message(const std::function<std::string(const Subject&)>& name_of) const;
 
+  /// The message in its parts.
+  [[nodiscard]] Message parts() const;
+
   /// Null: it is about nothing by name. Lives as long as the error and its copies.
   [[nodiscard]] const Subject* subject() const noexcept;
 
@@ -91,9 +94,6 @@ class GPUX_API Error : public std::runtime_error {
   /// The same error with another code.
   [[nodiscard]] Error as(ErrorCode code) const;
 
-  /// The same error about other subjects: each that it names becomes what `other` makes of it.
-  [[nodiscard]] Error renamed(const std::function<Subject(const Subject&)>& other) const;
-
   /// The same error with more at the end of its message.
   [[nodiscard]] Error followed_by(Message text) const;
 
@@ -102,7 +102,6 @@ class GPUX_API Error : public std::runtime_error {
 
   Error(ErrorCode code, std::shared_ptr<const Parts> parts);
 
-  [[nodiscard]] Message own_message() const;
   [[nodiscard]] std::optional<Subject> about() const;
 
   ErrorCode code_;

@@ -119,11 +119,11 @@ Error Error::within(std::string_view context) const {
 }
 
 Error Error::within(Message context) const {
-  Parts parts{std::move(context), about()};
-  parts.message.emplace_back(": ");
-  const Message own = own_message();
-  parts.message.insert(parts.message.end(), own.begin(), own.end());
-  return {code_, std::make_shared<const Parts>(std::move(parts))};
+  Parts longer{std::move(context), about()};
+  longer.message.emplace_back(": ");
+  const Message own = parts();
+  longer.message.insert(longer.message.end(), own.begin(), own.end());
+  return {code_, std::make_shared<const Parts>(std::move(longer))};
 }
 
 Error Error::as(ErrorCode code) const {
@@ -132,23 +132,13 @@ Error Error::as(ErrorCode code) const {
   return other;
 }
 
-Error Error::renamed(const std::function<Subject(const Subject&)>& other) const {
-  if (!parts_) return *this;
-  Parts parts = *parts_;
-  if (parts.subject) parts.subject = other(*parts.subject);
-  for (auto& part : parts.message) {
-    if (const auto* subject = std::get_if<Subject>(&part)) part = other(*subject);
-  }
-  return {code_, std::make_shared<const Parts>(std::move(parts))};
-}
-
 Error Error::followed_by(Message text) const {
-  Parts parts{own_message(), about()};
-  parts.message.insert(parts.message.end(), text.begin(), text.end());
-  return {code_, std::make_shared<const Parts>(std::move(parts))};
+  Parts longer{parts(), about()};
+  longer.message.insert(longer.message.end(), text.begin(), text.end());
+  return {code_, std::make_shared<const Parts>(std::move(longer))};
 }
 
-Message Error::own_message() const {
+Message Error::parts() const {
   return parts_ ? parts_->message : Message{std::string(what())};
 }
 

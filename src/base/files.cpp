@@ -88,8 +88,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
   OpenFile file = open_for_reading(path);
   if (file.size > limit_bytes) {
-    throw Error(ErrorCode::invalid_input, "'" + path.string() + "' has " + std::to_string(file.size) +
-                                              " bytes, more than the " + std::to_string(limit_bytes) + " allowed");
+    throw Error(ErrorCode::invalid_input,
+                format_message("'{}' has {} bytes, more than the {} allowed", file_at(path), file.size, limit_bytes));
   }
   std::string content(file.size, '\0');
   std::size_t done = 0;
@@ -131,7 +131,8 @@ void FileReplacement::open_part() {
     if (!opened_part) fail(errno);
     descriptor_ = std::move(opened_part);
     if (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw Error(ErrorCode::storage, "cannot write '" + part_.string() + "': another process is writing it");
+      throw Error(ErrorCode::storage,
+                  format_message("cannot write '{}': another process is writing it", file_at(part_)));
     }
 
     struct stat opened {};
@@ -140,7 +141,7 @@ void FileReplacement::open_part() {
 
     if (::fstat(descriptor_.get(), &opened) != 0) fail(errno);
     if (!S_ISREG(opened.st_mode)) {
-      throw Error(ErrorCode::storage, "cannot write '" + part_.string() + "': it is not a regular file");
+      throw Error(ErrorCode::storage, format_message("cannot write '{}': it is not a regular file", file_at(part_)));
     }
     size_ = static_cast<std::uint64_t>(opened.st_size);
     // Between the opening and the lock another may have committed it: then this is FILE itself.

@@ -17,7 +17,6 @@
 #include "cli/quantize_flags.h"
 #include "cli/variant_progress.h"
 #include "gpux/error.h"
-#include "importer/import_decoder.h"
 #include "importer/import_model.h"
 #include "library/folder_import.h"
 #include "model/open_model.h"

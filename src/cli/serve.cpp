@@ -377,6 +377,7 @@ void serve(const ServeFlags& flags, Context& context) {
                                .device_memory_bytes = flags.device_memory_budget_bytes};
   generation::CacheBudget::of_process()->set_memory(repository_options.budget.memory_bytes);
   repository_options.load_timeout = flags.load_timeout;
+  repository_options.name_of = flag_name;
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
     throw Error(ErrorCode::usage,
                 "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");

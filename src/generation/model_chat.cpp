@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/format_message.h"
+
 namespace gpux::generation {
 
 ModelChat::ModelChat()
@@ -18,7 +20,7 @@ ModelChat::ModelChat(const std::filesystem::path& folder) : ModelChat() {
     prompt_ = std::make_shared<const ChatPrompt>(*std::move(texts));
     problem_.reset();
   } catch (const Error& error) {
-    problem_ = has_template_ ? error.within(folder.string()) : error;
+    problem_ = has_template_ ? error.within({file_at(folder)}) : error;
     has_template_ = true;
   }
 }

@@ -10,24 +10,17 @@
 
 #include <fmt/format.h>
 
-#include "base/durability.h"
 #include "base/files.h"
 #include "base/format_message.h"
-#include "base/scratch_folder.h"
 #include "checkpoint/end_token.h"
 #include "checkpoint/module_list.h"
 #include "checkpoint/pair_score.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/sentence_model.h"
 #include "checkpoint/setting_files.h"
-#include "checkpoint/transformer_settings.h"
 #include "gpux/error.h"
 #include "importer/encoder_graph.h"
 #include "importer/families/family.h"
-#include "importer/gguf/gguf_file.h"
-#include "importer/gguf/import_gguf.h"
-#include "importer/import_decoder.h"
-#include "importer/import_image_model.h"
 #include "importer/weights_of.h"
 
 namespace gpux::importer {

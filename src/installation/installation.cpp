@@ -131,7 +131,8 @@ InstallResult install(const Machine& machine, const PackageSet& set, const std::
     std::error_code error;
     source.folder = fs::absolute(source.folder);
     if (!fs::is_directory(source.folder, error)) {
-      throw Error(ErrorCode::not_found, format_message("--from: '{}' is no folder", file_at(options.source.folder)));
+      throw Error(ErrorCode::not_found,
+                  format_message("{}: '{}' is no folder", setting_named("from"), file_at(options.source.folder)));
     }
   }
   const fs::path named = ort::installed_providers_folder(machine) / std::string(set.name);

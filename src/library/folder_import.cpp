@@ -23,7 +23,6 @@
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
 #include "importer/gguf/gguf_file.h"
-#include "importer/import_decoder.h"
 #include "importer/import_model.h"
 #include "library/decoder_import.h"
 #include "library/other_folder.h"
@@ -64,7 +63,7 @@ auto in_place_of(const fs::path& folder, const std::optional<checkpoint::Reranke
   try {
     return read(other->path());
   } catch (const Error& error) {
-    throw in_other_folder(error, other->path(), folder, folder.string());
+    throw in_other_folder(error, other->path(), folder);
   }
 }
 

@@ -1,15 +1,13 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "gpux/error.h"
 
 namespace gpux {
 
-/// The error about the files of `folder` as those of another one, which the user knows; `itself`: the folder's name
-/// there. Pure.
-Error in_other_folder(const Error& error, const std::filesystem::path& folder, const std::filesystem::path& other,
-                      const std::string& itself);
+/// The error about `folder` and its files as if they were `other`, which is the one that the user knows; also where the
+/// words of another program, as ONNX Runtime, have the folder's path. Pure.
+Error in_other_folder(const Error& error, const std::filesystem::path& folder, const std::filesystem::path& other);
 
 }  // namespace gpux

@@ -269,7 +269,15 @@ HubModelInfo info_of(const registry::HubReference& reference, registry::Hub& hub
 
 // The folder is one of this process: the user knows its files by the repository, which begins the message.
 Error as_of_hub(const Error& error, const fs::path& folder, const std::string& repository) {
-  return in_other_folder(error, folder, repository, "the repository");
+  const Error known = in_other_folder(error, folder, repository);
+  Message message = known.parts();
+  const auto* first = message.empty() ? nullptr : std::get_if<Subject>(&message.front());
+  const auto* rest = message.size() < 2 ? nullptr : std::get_if<std::string>(&message[1]);
+  const bool repeats = first != nullptr && first->name == repository && rest != nullptr && rest->starts_with(": ");
+  if (!repeats) return known;
+  message[1] = rest->substr(2);
+  message.erase(message.begin());
+  return {known.code(), std::move(message)};
 }
 
 bool are_on_one_file_system(const fs::path& a, const fs::path& b) {

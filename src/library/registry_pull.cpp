@@ -16,7 +16,7 @@ oci::PulledPackage pull_from_registry(const RegistryPull& request, Store& store,
   options.connections = request.connections;
   std::vector<oci::VerifyingKey> keys;
   for (const std::string& key : request.signature.keys) {
-    keys.push_back(oci::VerifyingKey::parse(pem_of_public_key(key), to_string(request.signature.from)));
+    keys.push_back(oci::VerifyingKey::parse(pem_of_public_key(key), request.signature.from));
   }
   options.verify_keys = keys;
   options.keys_from = request.signature.from;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
@@ -50,13 +51,12 @@ LocatedModel located(ProjectFile project, fs::path onnx_file) {
 LocatedModel from_project_file(const fs::path& file) {
   ProjectFile project = read_project_file(file);
   if (!is_there(project.source)) {
-    throw Error(ErrorCode::not_found, fmt::format("{}: 'model.source' names {}, which is not there",
-                                                  project.where("model.source"), in_quotes(project.source.string())));
+    throw Error(ErrorCode::not_found, format_message("{}: 'model.source' names '{}', which is not there",
+                                                     project.where("model.source"), file_at(project.source)));
   }
   if (!project.image_tower.empty() && !is_there(project.image_tower)) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("{}: 'model.image_tower' names {}, which is not there", project.where("model.image_tower"),
-                            in_quotes(project.image_tower.string())));
+    throw Error(ErrorCode::not_found, format_message("{}: 'model.image_tower' names '{}', which is not there",
+                                                     project.where("model.image_tower"), file_at(project.image_tower)));
   }
   fs::path source = project.source;
   return located(std::move(project), std::move(source));
@@ -125,10 +125,10 @@ LocatedModel from_folder(const fs::path& folder, const Store& store, const std::
   if (files.size() != 1) {
     const std::vector<std::string> names = exported_files_in(folder);
     const bool is_checkpoint = names.empty() && is_there(folder / "config.json") && is_there(folder / "tokenizer.json");
-    throw Error(
-        ErrorCode::not_found,
-        fmt::format("the folder {} has no gpux.yml and {}{}{}", in_quotes(folder.string()), found_of(names),
-                    is_checkpoint ? "; 'gpux import' imports a Hugging Face folder" : "", stored_hint(folder, store)));
+    throw Error(ErrorCode::not_found,
+                format_message("the folder '{}' has no gpux.yml and {}{}{}", file_at(folder), found_of(names),
+                               is_checkpoint ? "; 'gpux import' imports a Hugging Face folder" : "",
+                               stored_hint(folder, store)));
   }
   LocatedModel model = from_onnx_file(files.front(), std::nullopt);
   model.name = fs::weakly_canonical(folder).filename().string();

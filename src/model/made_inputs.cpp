@@ -122,10 +122,10 @@ MadeInputs make_inputs(OpenModel& model, const Sizes& sizes, std::uint64_t seed)
 std::optional<Error> naming_assumed_sizes(const Error& error, const MadeInputs& inputs) {
   const bool may_be_the_reason = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::invalid_model;
   if (inputs.assumed.empty() || !may_be_the_reason) return std::nullopt;
-  return Error(error.code(),
-               format_message("{}; in made-up inputs, dimensions whose size the model leaves open are 1: {} NAME=SIZE "
-                              "of bench and verify sets sizes ({}), {} gives other inputs",
-                              error.message(), setting_named("dim"), join(inputs.assumed), setting_named("input")));
+  return error.followed_by(format_message(
+      "; in made-up inputs, dimensions whose size the model leaves open are 1: {} NAME=SIZE of bench and verify sets "
+      "sizes ({}), {} gives other inputs",
+      setting_named("dim"), join(inputs.assumed), setting_named("input")));
 }
 
 }  // namespace gpux

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "gpux/error.h"
 #include "onnx/model_file.h"
@@ -40,8 +41,8 @@ class Collector {
     if (fs::exists(beside, error)) return beside;
     fs::path behind = fs::canonical(model, error).parent_path() / location;
     if (!error && fs::exists(behind, error)) return behind;
-    throw Error(ErrorCode::invalid_model, fmt::format("{} keeps weights in {}, which is not there",
-                                                      in_quotes(model.string()), in_quotes(beside.string())));
+    throw Error(ErrorCode::invalid_model,
+                format_message("'{}' keeps weights in '{}', which is not there", file_at(model), file_at(beside)));
   }
 
   PackageContent& content_;
@@ -65,8 +66,8 @@ void add_project(const ProjectFile& project, PackageContent& content, Collector&
     const fs::path source = project.folder() / name;
     std::error_code error;
     if (!fs::is_regular_file(source, error)) {
-      throw Error(ErrorCode::not_found, fmt::format("{}: 'model.files' names {}, which is no file there",
-                                                    project.where("model.files"), in_quotes(source.string())));
+      throw Error(ErrorCode::not_found, format_message("{}: 'model.files' names '{}', which is no file there",
+                                                       project.where("model.files"), file_at(source)));
     }
     if (source.extension() == ".onnx") {
       collector.add_onnx(source, name);

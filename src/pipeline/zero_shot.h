@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "gpux/label_score.h"
 #include "gpux/tensor.h"
 #include "gpux/zero_shot.h"
-#include "pipeline/labels.h"
 
 /// Classification with labels of the caller's choice, by a model that was trained to tell whether a text entails a
 /// hypothesis (natural language inference). Source: ZeroShotClassificationPipeline of Hugging Face's transformers.

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pipeline/labels.h"
+#include "gpux/label_score.h"
 #include "project/project_file.h"
 
 /// Labels of the caller's choice for images, by a model whose vectors of texts and images are comparable (CLIP,

@@ -101,7 +101,7 @@ TEST_F(Generate, RefusesSettingsInOneLine) {
             2,
             "--max-tokens is 100000; accepted: up to 637, because the prompt has 3 of the context's"},
            {{"--stop", ""}, 2, "stop has a text of 0 bytes; accepted: 1 to 1024"},
-           {{"--stop-token", "99999"}, 2, "stop_tokens has token 99999; accepted: 0 to 203"},
+           {{"--stop-token", "99999"}, 2, "--stop-token has token 99999; accepted: 0 to 203"},
            {{"--min-tokens", "9", "-n", "3"}, 2, "--min-tokens is 9; accepted: up to --max-tokens, 3"},
        }) {
     std::vector<std::string> arguments{"generate", "tiny", "w1 w2"};
@@ -181,7 +181,9 @@ TEST_F(GenerateAForm, RefusesWhatIsNone) {
            {{"--regex", "(a"}, 6, "regular expression: the regular expression is wrong at character 1"},
            {{"--regex", "a", "--json-object"}, 2, "--json-object"},
            {{"--regex", "a", "--ignore-eos"}, 2, "--ignore-eos is set, and a constraint"},
-           {{"--regex", "a+", "--min-tokens", "5"}, 2, "--min-tokens is 5, and a constraint decides where the text ends"},
+           {{"--regex", "a+", "--min-tokens", "5"},
+            2,
+            "--min-tokens is 5, and a constraint decides where the text ends"},
            {{"--regex", "é"}, 6, "no token of the vocabulary continues the text"},
        }) {
     std::vector<std::string> arguments{"generate", "characters", "ab"};

@@ -16,23 +16,27 @@ TEST(RunFailure, IsTheDevicesOnlyWhereTheErrorIsAboutIt) {
   struct Row {
     ErrorCode code;
     const char* text;
+    bool is_about_a_device;
     bool has_lost_its_worker;
     RunFailure expected;
   };
 
   for (const Row& row : std::vector<Row>{
-           {ErrorCode::provider_unavailable, "EP_FAIL : the provider failed", false, RunFailure::suspected},
-           {ErrorCode::internal, "RUNTIME_EXCEPTION", false, RunFailure::suspected},
-           {ErrorCode::provider_unavailable, "CUDA failure 700: an illegal memory access was encountered ; GPU=1",
+           {ErrorCode::provider_unavailable, "EP_FAIL : the provider failed", false, false, RunFailure::suspected},
+           {ErrorCode::internal, "RUNTIME_EXCEPTION", false, false, RunFailure::suspected},
+           {ErrorCode::provider_unavailable, "CUDA failure 700: an illegal memory access was encountered ; GPU=1", true,
             false, RunFailure::lost},
-           {ErrorCode::internal, "WebGPU: Device lost", false, RunFailure::lost},
-           {ErrorCode::internal, "the worker of 'm' was ended by signal 11", true, RunFailure::lost},
-           {ErrorCode::resource_exhausted, "out of memory", false, RunFailure::memory},
+           {ErrorCode::internal, "WebGPU: Device lost", true, false, RunFailure::lost},
+           {ErrorCode::internal, "the worker of 'm' was ended by signal 11", false, true, RunFailure::lost},
+           {ErrorCode::resource_exhausted, "out of memory", false, false, RunFailure::memory},
            // It may quote what a client sent.
-           {ErrorCode::invalid_input, "'Device lost' is no number", false, RunFailure::request},
-           {ErrorCode::deadline_exceeded, "the deadline passed", false, RunFailure::request},
-           {ErrorCode::interrupted, "stopped", false, RunFailure::request}}) {
-    EXPECT_EQ(run_failure(Error(row.code, row.text), row.has_lost_its_worker), row.expected) << row.text;
+           {ErrorCode::invalid_input, "'Device lost' is no number", false, false, RunFailure::request},
+           {ErrorCode::deadline_exceeded, "the deadline passed", false, false, RunFailure::request},
+           {ErrorCode::internal, "its words alone: device lost", false, false, RunFailure::suspected},
+           {ErrorCode::interrupted, "stopped", false, false, RunFailure::request}}) {
+    const Error error = row.is_about_a_device ? Error(row.code, {.kind = Subject::Kind::device, .name = {}}, row.text)
+                                              : Error(row.code, row.text);
+    EXPECT_EQ(run_failure(error, row.has_lost_its_worker), row.expected) << row.text;
   }
 }
 

@@ -236,6 +236,7 @@ TEST(RequestErrors, AreAboutTheMemberThatASubjectComesFrom) {
            {{Kind::setting, "top_log_probabilities"}, "top_logprobs", "top_logprobs"},
            {{Kind::setting, "answers"}, "n", "n"},
            {{Kind::setting, "tools"}, "tools", "tools"},
+           {{Kind::setting, "template_values"}, "chat_template_kwargs", "chat_template_kwargs"},
            {{Kind::prompt, "length"}, "messages", "the prompt", MemberProblem::too_long},
            {{Kind::prompt, ""}, "messages", "the prompt"},
            {{Kind::constraint, "JSON schema"}, "response_format", "JSON schema"},

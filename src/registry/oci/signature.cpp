@@ -13,6 +13,7 @@
 #include "base/base64.h"
 #include "base/bounded_json.h"
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "gpux/error.h"
 
@@ -45,8 +46,8 @@ int no_password(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/)
   return -1;
 }
 
-Error refusal(const std::string& name, std::string_view found, std::string_view accepted) {
-  return {ErrorCode::invalid_input, fmt::format("{} cannot be used as a key: {}; {}", name, found, accepted)};
+Error refusal(const Message& name, std::string_view found, std::string_view accepted) {
+  return {ErrorCode::invalid_input, format_message("{} cannot be used as a key: {}; {}", name, found, accepted)};
 }
 
 bool is_p256(EVP_PKEY* key) {
@@ -110,7 +111,7 @@ VerifyingKey::VerifyingKey(VerifyingKey&&) noexcept = default;
 VerifyingKey& VerifyingKey::operator=(VerifyingKey&&) noexcept = default;
 
 SigningKey SigningKey::read(const std::filesystem::path& file) {
-  return parse(read_pem(file), in_quotes(file.string()));
+  return parse(read_pem(file), {in_quotes(file.string())});
 }
 
 SigningKey SigningKey::parse(const std::string& pem, const std::string& name) {
@@ -118,11 +119,11 @@ SigningKey SigningKey::parse(const std::string& pem, const std::string& name) {
       "a private key in PEM on the curve P-256 is accepted, not encrypted ('openssl genpkey -algorithm EC -pkeyopt "
       "ec_paramgen_curve:P-256' makes one)";
   const std::string label = label_of(pem);
-  if (label.empty()) throw refusal(name, "it is not PEM", accepted);
+  if (label.empty()) throw refusal({name}, "it is not PEM", accepted);
   if (label.find("ENCRYPTED") != std::string::npos || pem.find("Proc-Type: 4,ENCRYPTED") != std::string::npos) {
     // cosign's own format is decrypted by cosign alone, which does not give the key out.
     const bool is_of_cosign = label.find("COSIGN") != std::string::npos || label.find("SIGSTORE") != std::string::npos;
-    throw refusal(name,
+    throw refusal({name},
                   fmt::format("it is encrypted ({}); {}", label,
                               is_of_cosign ? "cosign does not give such a key out, and 'cosign import-key-pair' takes "
                                              "one that openssl made"
@@ -131,8 +132,8 @@ SigningKey SigningKey::parse(const std::string& pem, const std::string& name) {
   }
   auto state = std::make_unique<State>();
   state->key.reset(PEM_read_bio_PrivateKey(bio_of(pem).get(), nullptr, no_password, nullptr));
-  if (!state->key) throw refusal(name, fmt::format("it has no private key ({})", in_quotes(label)), accepted);
-  if (!is_p256(state->key.get())) throw refusal(name, "it has another type", accepted);
+  if (!state->key) throw refusal({name}, fmt::format("it has no private key ({})", in_quotes(label)), accepted);
+  if (!is_p256(state->key.get())) throw refusal({name}, "it has another type", accepted);
   return SigningKey(std::move(state));
 }
 
@@ -158,10 +159,10 @@ VerifyingKey SigningKey::public_key() const {
 }
 
 VerifyingKey VerifyingKey::read(const std::filesystem::path& file) {
-  return parse(read_pem(file), in_quotes(file.string()));
+  return parse(read_pem(file), {in_quotes(file.string())});
 }
 
-VerifyingKey VerifyingKey::parse(const std::string& pem, const std::string& name) {
+VerifyingKey VerifyingKey::parse(const std::string& pem, const Message& name) {
   constexpr std::string_view accepted = "a public key in PEM on the curve P-256 is accepted";
   const std::string label = label_of(pem);
   if (label.empty()) throw refusal(name, "it is not PEM", accepted);

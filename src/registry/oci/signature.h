@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpux/error.h"
 #include "registry/oci/manifest.h"
 
 namespace gpux::oci {
@@ -47,7 +48,7 @@ class VerifyingKey {
  public:
   /// A PEM file with a public key on the curve P-256. Errors as SigningKey::read().
   static VerifyingKey read(const std::filesystem::path& file);
-  static VerifyingKey parse(const std::string& pem, const std::string& name);
+  static VerifyingKey parse(const std::string& pem, const Message& name);
   ~VerifyingKey();
   VerifyingKey(VerifyingKey&&) noexcept;
   VerifyingKey& operator=(VerifyingKey&&) noexcept;

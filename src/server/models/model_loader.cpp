@@ -129,10 +129,12 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   }
   after.dropped.clear();
   if (failure) {
+    const auto& name_of = state_.options.name_of;
+    const std::string message = name_of ? failure->message(name_of) : failure->message();
     if (is_reported || !is_wanted || !is_new_reason) {
-      log::debug("{} is not loaded: {}", label_of(source), failure->message());
+      log::debug("{} is not loaded: {}", label_of(source), message);
     } else {
-      log::warning("{}: {}", label_of(source), failure->message());
+      log::warning("{}: {}", label_of(source), message);
     }
     fail_all(after.failed, *refusal);
     return failure;

@@ -40,6 +40,8 @@ struct RepositoryOptions {
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
+  /// What the log calls what errors name; null: to_string(Subject).
+  std::function<std::string(const Subject&)> name_of = nullptr;
 };
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each

@@ -266,7 +266,14 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
 
 void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given) {
   const auto request = std::make_shared<GenerationRequest>(std::move(given));
-  if (const auto* chat = std::get_if<generation::ChatRequest>(&request->asked)) require_chat(*model, *chat);
+  if (const auto* chat = std::get_if<generation::ChatRequest>(&request->asked)) {
+    try {
+      require_chat(*model, *chat);
+    } catch (const Error& error) {
+      if (const auto of_member = error_of_member(error, request->members)) throw RequestError(*of_member);
+      throw;
+    }
+  }
   const auto planned = std::make_shared<Planned>();
   const std::uint64_t cost = cost_of(*request, call.request().body.text().size(), model->render_pace());
   do_units(call, cost, [call, model, request, planned] {

@@ -8,7 +8,7 @@ namespace gpux::server {
 namespace {
 
 // Settings whose members have other names, or the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> setting_members{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> setting_
     {"cache_salt", "cache_salt"},
     {"tools", "tools"},
     {"answers", "n"},
+    {"template_values", "chat_template_kwargs"},
 }};
 
 std::optional<std::string_view> member_of_setting(std::string_view name) {
@@ -46,10 +47,12 @@ std::string joined(const std::string& member, std::string_view what) {
 }  // namespace
 
 RequestError::RequestError(std::string member, std::string_view what, MemberProblem problem)
-    : Error(ErrorCode::invalid_input, joined(member, what)), member_(std::move(member)), problem_(problem) {}
+    : RequestError(Error(ErrorCode::invalid_input, joined(member, what)), member, problem) {}
 
 RequestError::RequestError(const Error& error, std::string member, MemberProblem problem)
-    : Error(error), member_(std::move(member)), problem_(problem) {}
+    : Error(error.code(), {.kind = Subject::Kind::member, .name = member}, error.message()),
+      member_(std::move(member)),
+      problem_(problem) {}
 
 std::optional<RequestError> error_of_member(const Error& error, const NamedMembers& members) {
   const bool is_of_request = error.code() == ErrorCode::invalid_input || error.code() == ErrorCode::usage;

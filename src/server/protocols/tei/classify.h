@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pipeline/labels.h"
+#include "gpux/label_score.h"
 #include "server/models/served_model.h"
 #include "server/protocols/call.h"
 

@@ -1,0 +1,37 @@
+// What is said of a folder of this process, as the user knows it.
+#include "library/other_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "base/format_message.h"
+
+namespace gpux {
+namespace {
+
+TEST(OtherFolder, NamesFilesAsTheUserKnowsThem) {
+  const auto known = [](const Message& message, const char* folder = "/tmp/x/model") {
+    return in_other_folder(Error(ErrorCode::invalid_model, message), folder, "hf.co/org/name").message();
+  };
+  EXPECT_EQ(known({file_at("/tmp/x/model/config.json"), ": no"}), "hf.co/org/name/config.json: no");
+  EXPECT_EQ(known({"'", file_at("/tmp/x/model"), "' is empty"}), "'hf.co/org/name' is empty");
+  // Others keep their names, relative ones too.
+  EXPECT_EQ(known({file_at("/tmp/x/models/config.json")}), "/tmp/x/models/config.json");
+  EXPECT_EQ(known({file_at("/etc/a")}), "/etc/a");
+  EXPECT_EQ(known({file_at("out")}), "out");
+  EXPECT_EQ(known({file_at("/etc/a")}, "model"), "/etc/a");
+  EXPECT_EQ(known({file_at("model/a")}, "model"), "hf.co/org/name/a");
+  // The words of other programs.
+  EXPECT_EQ(known({"Load model from /tmp/x/model/model.onnx failed"}),
+            "Load model from hf.co/org/name/model.onnx failed");
+}
+
+TEST(OtherFolder, KeepsWhatElseIsNamed) {
+  const Error error(ErrorCode::usage, Message{file_at("/tmp/x/a"), " needs ", setting_named("reranker")});
+  const Error known = in_other_folder(error, "/tmp/x", "digits");
+  EXPECT_EQ(known.code(), ErrorCode::usage);
+  EXPECT_EQ(known.message([](const Subject& subject) { return "<" + subject.name + ">"; }),
+            "<digits/a> needs <reranker>");
+}
+
+}  // namespace
+}  // namespace gpux
