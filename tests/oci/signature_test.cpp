@@ -30,7 +30,8 @@ constexpr const char* signature_by_openssl =
 
 TEST(Signature, OwnSignaturesVerify) {
   const SigningKey key = SigningKey::parse(private_pem, "key");
-  const VerifyingKey own = VerifyingKey::parse(public_pem, "key"), other = VerifyingKey::parse(other_public_pem, "key");
+  const VerifyingKey own = VerifyingKey::parse(public_pem, {"key"});
+  const VerifyingKey other = VerifyingKey::parse(other_public_pem, {"key"});
   const std::string signature = key.sign("payload");
   EXPECT_TRUE(own.verifies("payload", signature));
   EXPECT_TRUE(key.public_key().verifies("payload", signature));
@@ -42,13 +43,13 @@ TEST(Signature, OwnSignaturesVerify) {
 }
 
 TEST(Signature, OpensslsSignatureVerifies) {
-  EXPECT_TRUE(VerifyingKey::parse(public_pem, "key").verifies("payload", signature_by_openssl));
+  EXPECT_TRUE(VerifyingKey::parse(public_pem, {"key"}).verifies("payload", signature_by_openssl));
 }
 
 TEST(Signature, OtherKeysAreRefused) {
   EXPECT_THROW(SigningKey::parse("x", "key"), Error);
   EXPECT_THROW(SigningKey::parse(public_pem, "key"), Error);
-  EXPECT_THROW(VerifyingKey::parse(private_pem, "key"), Error);
+  EXPECT_THROW(VerifyingKey::parse(private_pem, {"key"}), Error);
   try {
     (void)SigningKey::parse(
         "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\neA==\n-----END ENCRYPTED SIGSTORE PRIVATE "

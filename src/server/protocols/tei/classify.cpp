@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "pipeline/labels.h"
 #include "pipeline/zero_shot.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/plain_text.h"
