@@ -82,7 +82,7 @@ def test_a_signature_is_required(registry: str, home: Path, tmp_path: Path) -> N
         gpux.pull(name, home=other, verify_key=stranger)
     assert gpux.Store(other).list() == []
     assert gpux.pull(name, home=other, verify_key=public).name == f"{registry}/team/signed"
-    with pytest.raises(gpux.Usage, match="^verify_key is not for"):
+    with pytest.raises(gpux.Usage, match=r"^verify_key is not for"):
         gpux.pull("org/name", home=other, verify_key=public)
 
 

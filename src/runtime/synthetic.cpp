@@ -112,8 +112,9 @@ Value make(const SignatureEntry& entry, const ValueType& type, const Sizes& size
     case ValueKind::opaque:
       break;
   }
-  throw Error(ErrorCode::invalid_input, fmt::format("input '{}' is {}, which cannot be made up: give a value for it",
-                                                    entry.name, to_string(type)));
+  throw Error(ErrorCode::invalid_input,
+              format_message("input '{}' is {}, which cannot be made up: give it a value ({})", entry.name,
+                             to_string(type), setting_named("input")));
 }
 
 // The dimensions that make() gives sizes; null where there are none.

@@ -401,7 +401,7 @@ TEST_F(ServeChat, RefusesByName) {
       {"echo", "true", "echo: answers do not repeat messages"},
       {"modalities", R"(["text", "audio"])", "modalities has others than text"},
       {"chat_template_kwargs", "3", "chat_template_kwargs is no object"},
-      {"chat_template_kwargs", R"({"messages": []})", "template_values has 'messages'"},
+      {"chat_template_kwargs", R"({"messages": []})", "chat_template_kwargs has 'messages'"},
       {"colour", "3", "colour is not known; accepted: "},
   };
 
