@@ -12,24 +12,12 @@ namespace {
 
 Head head_of(const checkpoint::ConfigReader& config, const TensorNames& encoder, const TensorNames& outside,
              std::int64_t hidden) {
-  Head head{.kind = head_kind_of(config.architecture())};
-  switch (head.kind) {
-    case HeadKind::classification:
-      head.pooling = GraphPooling::cls;
-      head.dense = encoder.linear("pooler", hidden, hidden);
-      head.activation = checkpoint::Activation::tanh;
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::token_classification:
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::question_answering:
-      head.out = outside.linear("qa_outputs", hidden, 2);
-      break;
-    case HeadKind::vectors:
-      break;
-  }
-  return head;
+  return head_of(config, outside, hidden, [&](Head& head) {
+    head.pooling = GraphPooling::cls;
+    head.dense = encoder.linear("pooler", hidden, hidden);
+    head.activation = checkpoint::Activation::tanh;
+    head.out = outside.linear("classifier", hidden, config.labels());
+  });
 }
 
 }  // namespace

@@ -23,27 +23,14 @@ constexpr std::string_view prefix_of(Kind kind) {
 
 Head head_of(const checkpoint::ConfigReader& config, const TensorNames& encoder, const TensorNames& outside, Kind kind,
              std::int64_t hidden) {
-  Head head{.kind = head_kind_of(config.architecture())};
-  switch (head.kind) {
-    case HeadKind::classification: {
-      const bool has_pooler = kind == Kind::bert || kind == Kind::jina;
-      head.pooling = GraphPooling::cls;
-      head.dense = has_pooler ? encoder.linear("pooler.dense", hidden, hidden)
-                              : outside.linear("classifier.dense", hidden, hidden);
-      head.activation = kind == Kind::electra ? checkpoint::Activation::gelu : checkpoint::Activation::tanh;
-      head.out = outside.linear(has_pooler ? "classifier" : "classifier.out_proj", hidden, config.labels());
-      break;
-    }
-    case HeadKind::token_classification:
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::question_answering:
-      head.out = outside.linear("qa_outputs", hidden, 2);
-      break;
-    case HeadKind::vectors:
-      break;
-  }
-  return head;
+  return head_of(config, outside, hidden, [&](Head& head) {
+    const bool has_pooler = kind == Kind::bert || kind == Kind::jina;
+    head.pooling = GraphPooling::cls;
+    head.dense = has_pooler ? encoder.linear("pooler.dense", hidden, hidden)
+                            : outside.linear("classifier.dense", hidden, hidden);
+    head.activation = kind == Kind::electra ? checkpoint::Activation::gelu : checkpoint::Activation::tanh;
+    head.out = outside.linear(has_pooler ? "classifier" : "classifier.out_proj", hidden, config.labels());
+  });
 }
 
 // Of the paper's slopes for as many heads as the next lower power of two, and every second one of twice as many.

@@ -26,27 +26,15 @@ bool has_part(const checkpoint::ConfigReader& config, const char* name, std::str
 }
 
 Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
-  Head head{.kind = head_kind_of(config.architecture())};
-  switch (head.kind) {
-    case HeadKind::classification:
-      if (config.number({"pooler_hidden_size"}, hidden) != hidden) {
-        config.refuse("pooler_hidden_size", config.number({"pooler_hidden_size"}), "the hidden size");
-      }
-      head.pooling = GraphPooling::cls;
-      head.dense = outside.linear("pooler.dense", hidden, hidden);
-      head.activation = read_activation(config, "pooler_hidden_act", "gelu");
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::token_classification:
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::question_answering:
-      head.out = outside.linear("qa_outputs", hidden, 2);
-      break;
-    case HeadKind::vectors:
-      break;
-  }
-  return head;
+  return head_of(config, outside, hidden, [&](Head& head) {
+    if (config.number({"pooler_hidden_size"}, hidden) != hidden) {
+      config.refuse("pooler_hidden_size", config.number({"pooler_hidden_size"}), "the hidden size");
+    }
+    head.pooling = GraphPooling::cls;
+    head.dense = outside.linear("pooler.dense", hidden, hidden);
+    head.activation = read_activation(config, "pooler_hidden_act", "gelu");
+    head.out = outside.linear("classifier", hidden, config.labels());
+  });
 }
 
 Disentangled disentangled_of(const checkpoint::ConfigReader& config, const TensorNames& names, std::int64_t hidden,

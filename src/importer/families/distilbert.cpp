@@ -9,24 +9,12 @@ namespace {
 constexpr float epsilon = 1e-12F;  // fixed in transformers, whatever config.json says
 
 Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden) {
-  Head head{.kind = head_kind_of(config.architecture())};
-  switch (head.kind) {
-    case HeadKind::classification:
-      head.pooling = GraphPooling::cls;
-      head.dense = outside.linear("pre_classifier", hidden, hidden);
-      head.activation = checkpoint::Activation::relu;
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::token_classification:
-      head.out = outside.linear("classifier", hidden, config.labels());
-      break;
-    case HeadKind::question_answering:
-      head.out = outside.linear("qa_outputs", hidden, 2);
-      break;
-    case HeadKind::vectors:
-      break;
-  }
-  return head;
+  return head_of(config, outside, hidden, [&](Head& head) {
+    head.pooling = GraphPooling::cls;
+    head.dense = outside.linear("pre_classifier", hidden, hidden);
+    head.activation = checkpoint::Activation::relu;
+    head.out = outside.linear("classifier", hidden, config.labels());
+  });
 }
 
 }  // namespace

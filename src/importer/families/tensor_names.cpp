@@ -143,4 +143,23 @@ void refuse_other_computations(const checkpoint::ConfigReader& config) {
   if (pruned != nullptr && !pruned->empty()) config.refuse("pruned_heads", *pruned, "{}, all heads");
 }
 
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden_size,
+             const std::function<void(Head& head)>& classifier) {
+  Head head{.kind = head_kind_of(config.architecture())};
+  switch (head.kind) {
+    case HeadKind::classification:
+      classifier(head);
+      break;
+    case HeadKind::token_classification:
+      head.out = outside.linear("classifier", hidden_size, config.labels());
+      break;
+    case HeadKind::question_answering:
+      head.out = outside.linear("qa_outputs", hidden_size, 2);
+      break;
+    case HeadKind::vectors:
+      break;
+  }
+  return head;
+}
+
 }  // namespace gpux::importer

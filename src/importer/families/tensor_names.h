@@ -80,6 +80,11 @@ checkpoint::Activation read_activation(const checkpoint::ConfigReader& config, c
 /// The head that config.json's `architectures` name: BertForSequenceClassification and its like.
 HeadKind head_kind_of(std::string_view architecture) noexcept;
 
+/// The head of the class that `architectures` names, as transformers' encoders have it. `classifier` fills in that of a
+/// classifier of texts, the others are one layer.
+Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside, std::int64_t hidden_size,
+             const std::function<void(Head& head)>& classifier);
+
 /// Error invalid_config where sizes do not make an encoder: no layers, or heads that do not divide the hidden size.
 void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::int64_t heads);
 
