@@ -107,7 +107,8 @@ std::string Error::message(const std::function<std::string(const Subject&)>& nam
 
 const Subject* Error::subject() const noexcept {
   if (!parts_) return nullptr;
-  if (parts_->subject) return &*parts_->subject;
+  const std::optional<Subject>& own = parts_->subject;
+  if (own) return &*own;
   for (const auto& part : parts_->message) {
     if (const auto* subject = std::get_if<Subject>(&part)) return subject;
   }
