@@ -204,9 +204,9 @@ void measure_template(const TextGeneration& generation) {
 }
 
 void set_chat(const std::string& name, generation::ModelChat chat, TextGeneration& generation) {
-  if (chat.has_template() && chat.problem()) {
-    if (chat.problem()->code() != ErrorCode::invalid_model) throw Error(*chat.problem());
-    log::warning("{} takes no messages: {}", name, chat.problem()->message());
+  if (const std::optional<Error>& problem = chat.problem(); problem && chat.has_template()) {
+    if (problem->code() != ErrorCode::invalid_model) throw Error(*problem);
+    log::warning("{} takes no messages: {}", name, problem->message());
   }
   generation.chat = std::move(chat);
   if (generation.chat.prompt() != nullptr) measure_template(generation);
@@ -373,10 +373,13 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   }
   parts.encoder = std::move(encoder);
   if (const std::optional<ImageTower> tower = image_tower_of(opened.located)) {
-    const bool is_own = tower->onnx_file == opened.located.onnx_file;
-    if (!is_own) parts.image_tower = load_tower(opened, *tower, options, request, threads_are_set);
-    const Runtime& images = is_own ? session : *parts.image_tower->workers.sessions.front();
-    parts.image_encoder = image_encoder_of(opened, *tower, images);
+    const Runtime* images = &session;
+    if (tower->onnx_file != opened.located.onnx_file) {
+      const SessionParts& own =
+          parts.image_tower.emplace(load_tower(opened, *tower, options, request, threads_are_set));
+      images = own.workers.sessions.front().get();
+    }
+    parts.image_encoder = image_encoder_of(opened, *tower, *images);
   }
   parts.session = {std::move(loaded), std::move(options)};
   warm_up(parts);
