@@ -12,6 +12,7 @@
 #include "base/storage_error.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "library/other_folder.h"
 #include "library/pull_source.h"
 #include "model/load_settings.h"
 #include "model/package_content.h"
@@ -52,6 +53,25 @@ void refuse_external_data(const fs::path& file, const std::string& shown) {
               fmt::format("{} keeps weights in another file, {}, which is not downloaded; models of several files come "
                           "from the hub (hf.co/ORG/NAME)",
                           in_quotes(shown), in_quotes(info.external_files.front().location)));
+}
+
+// The file is one of this process: the user knows its address.
+StoredModel store_file(LocatedModel located, const Reference& name, const PackageOrigin& origin,
+                       const PullContext& context) {
+  try {
+    refuse_external_data(located.onnx_file, origin.source);
+    const std::string stem = registry::as_name_part(fs::path(origin.file).stem().string());
+    located.name = stem.empty() ? "model" : stem;
+    located.version = "1.0.0";
+    located.pulled_from = origin.source;
+    PackageContent content = package_content(located, std::nullopt);
+    content.origin = origin;
+    say_where_checked(context);
+    const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
+    return context.store.add(content, std::span(&name, 1));
+  } catch (const Error& error) {
+    throw in_other_folder(error, located.onnx_file, origin.source);
+  }
 }
 
 }  // namespace
@@ -107,16 +127,8 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
   located.onnx_file = scratch.path() / "model.onnx";
   const registry::DownloadResult result =
       download_in_place(context, downloads.path(), std::span(&item, 1), std::span(&located.onnx_file, 1));
-  refuse_external_data(located.onnx_file, origin);
-  const std::string stem = registry::as_name_part(fs::path(file_name_of(reference)).stem().string());
-  located.name = stem.empty() ? "model" : stem;
-  located.version = "1.0.0";
-  located.pulled_from = origin;
-  PackageContent content = package_content(located, std::nullopt);
-  content.origin = {.source = origin, .revision = version, .file = file_name_of(reference)};
-  say_where_checked(context);
-  const Runtime runtime(located.onnx_file, resolve_check({}, located).options);
-  const StoredModel stored = context.store.add(content, std::span(&name, 1));
+  const StoredModel stored =
+      store_file(located, name, {.source = origin, .revision = version, .file = file_name_of(reference)}, context);
   downloads.remove(std::span(&key, 1));
   if (sha256.empty()) {
     context.say(fmt::format("{}: its content was not checked, since no digest was given; its SHA-256 is {}",

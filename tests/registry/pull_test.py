@@ -122,6 +122,7 @@ def write_repositories(folder: pathlib.Path) -> None:
     (folder / "files/large-2.onnx").write_bytes(large)
     shutil.copy(SOURCE / "tests/models/add.onnx", folder / "files/add.onnx")
     shutil.copy(SOURCE / "tests/models/external_data.onnx", folder / "files/external.onnx")
+    (folder / "files/broken.onnx").write_text("no model")
 
 
 class Pull(unittest.TestCase):
@@ -633,6 +634,9 @@ class Pull(unittest.TestCase):
         self.run_gpux("pull", f"{self.url}/files/missing.onnx", code=7)
         self.run_gpux("pull", f"{self.url}/files/add.txt", code=2)
         self.assertIn("another file", self.run_gpux("pull", f"{self.url}/files/external.onnx", code=4).stderr)
+        broken = self.run_gpux("pull", f"{self.url}/files/broken.onnx", code=4).stderr
+        self.assertIn(f"'{self.url}/files/broken.onnx' is not an ONNX model", broken)
+        self.assertNotIn("import.gpux", broken)
 
     def opens_onnx_runtime(self, *words: str) -> bool:
         """As the dynamic loader tells of the process of this command alone: its children write files of their own."""
