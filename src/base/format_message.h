@@ -46,7 +46,7 @@ using NamingArguments = std::span<const std::pair<const Subject*, const Message*
 Message format_parts(std::string_view format, fmt::format_args arguments, NamingArguments naming);
 
 /// As fmt::format(), but the message knows which of its parts are subjects; messages among the arguments keep theirs.
-/// A subject is shown without what stands behind the colon of its mark. Not accepted: {:{}}.
+/// The format behind a colon does not apply to a subject. Not accepted: {:{}}.
 template <typename... Arguments>
 Message format_message(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   const auto naming = []<typename Argument>(const Argument& argument) -> std::pair<const Subject*, const Message*> {

@@ -14,7 +14,7 @@
 
 namespace gpux::generation {
 
-/// A conversation to answer, whoever asks: the library, a command, a client of a protocol.
+/// A conversation to answer: of the library, a command or a client of a protocol.
 struct ChatRequest {
   std::vector<ChatMessage> messages;  ///< at least one
   ChatOptions options = {};

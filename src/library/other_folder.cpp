@@ -20,6 +20,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }  // namespace
 
 Error in_other_folder(const Error& error, const fs::path& folder, const fs::path& other) {
+  if (folder.empty()) return error;
   Message message = error.parts();
   for (auto& part : message) {
     if (auto* text = std::get_if<std::string>(&part)) {

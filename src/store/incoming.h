@@ -59,7 +59,7 @@ class IncomingBlobs {
   /// Bytes of the blob that have arrived, all or a part of them.
   [[nodiscard]] std::uint64_t received(const Blob& blob) const;
 
-  /// Begins to receive the blob, or goes on with it: IncomingBlob's constructor.
+  /// Begins to receive the blob, or resumes it: IncomingBlob's constructor.
   [[nodiscard]] IncomingBlob receive(
       const Blob& blob, const std::function<void()>& while_waiting = [] {}) const {
     return {folder_, blob, while_waiting};

@@ -1,5 +1,5 @@
 // Text encoders as the field's exporters write them (scripts/references/encoder-exports), and such with something
-// changed: each is claimed and has the CPU's answers, or it is left alone and the reason is told.
+// changed: each is claimed and has the CPU's answers, or it is left alone and the reason is reported.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

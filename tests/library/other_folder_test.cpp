@@ -20,6 +20,7 @@ TEST(OtherFolder, NamesFilesAsTheUserKnowsThem) {
   EXPECT_EQ(known({file_at("out")}), "out");
   EXPECT_EQ(known({file_at("/etc/a")}, "model"), "/etc/a");
   EXPECT_EQ(known({file_at("model/a")}, "model"), "hf.co/org/name/a");
+  EXPECT_EQ(known({"all of ", file_at("a")}, ""), "all of a");
   // The words of other programs.
   EXPECT_EQ(known({"Load model from /tmp/x/model/model.onnx failed"}),
             "Load model from hf.co/org/name/model.onnx failed");

@@ -218,7 +218,6 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
 
 // What the library says of a setting, the prompt or the form of the answer is about a member of the request.
 http::Response error_response_of(const Error& error, const NamedMembers& members, Protocol protocol) {
-  if (dynamic_cast<const RequestError*>(&error) != nullptr) return error_response(error, protocol);
   const auto of_member = error_of_member(error, members);
   return error_response(of_member ? *of_member : error, protocol);
 }

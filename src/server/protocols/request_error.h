@@ -42,8 +42,8 @@ struct NamedMembers {
   std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
 };
 
-/// What the library says of a setting, the prompt or the form of the answer, about the member of the request that it
-/// comes from ("stop_token_ids" for stop_tokens), and by its name; empty where it is about no member. Pure.
+/// The library's error about a setting, the prompt or the form of the answer, as one about the member of the request
+/// that it comes from ("stop_token_ids" for stop_tokens), and by its name; empty where it is about no member. Pure.
 [[nodiscard]] std::optional<RequestError> error_of_member(const Error& error, const NamedMembers& members);
 
 }  // namespace gpux::server

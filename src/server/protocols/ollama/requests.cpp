@@ -202,7 +202,7 @@ void read_think(Members& members, OllamaSettings& read) {
   read.thinking_level = think->get<std::string>();
 }
 
-// `settings`: what "options" and "format" say of the text.
+// `settings`: the settings in "options" and "format".
 OllamaSettings read_general(Members& members, std::string_view body, GenerationSettings& settings) {
   OllamaSettings read;
   read.model = members.text("model");
