@@ -94,8 +94,7 @@ std::vector<std::vector<LabelScore>> Pipeline::zero_shot(std::span<const std::st
                                                          const ZeroShotOptions& options) const {
   state_->require(Task::text_classification);
   pipeline::check_zero_shot(options);
-  const std::size_t entailment =
-      pipeline::entailment_index(state_->pipeline->settings().labels, state_->name);
+  const std::size_t entailment = pipeline::entailment_index(state_->pipeline->settings().labels, state_->name);
   std::vector<std::vector<LabelScore>> all;
   // The labels of one text share a run, as those of `gpux run --labels`.
   for (const std::string& text : texts) {

@@ -1,7 +1,7 @@
 // The memory that values take while an answer is put together.
-#include <gtest/gtest.h>
-
 #include "server/jobs/infer_submission.h"
+
+#include <gtest/gtest.h>
 
 namespace gpux::server {
 namespace {

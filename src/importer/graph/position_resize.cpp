@@ -54,8 +54,8 @@ Weights antialias_weights(std::int64_t from, std::int64_t to) {
 }
 
 // [rows, from, size] to [rows, to, size]
-std::vector<double> interpolated(const std::vector<double>& values, const Weights& weights,
-                                 std::size_t from, std::size_t size) {
+std::vector<double> interpolated(const std::vector<double>& values, const Weights& weights, std::size_t from,
+                                 std::size_t size) {
   const std::size_t rows = values.size() / (from * size);
   std::vector<double> result(rows * weights.size() * size);
   for (std::size_t row = 0; row < rows; ++row) {
