@@ -11,13 +11,13 @@
 #include "fuzzer.h"
 #include "gpux/error.h"
 #include "gpux/tensor.h"
-#include "runtime/isolation/load_message.h"
-#include "runtime/isolation/value_encoding.h"
+#include "isolation/load_message.h"
+#include "isolation/value_encoding.h"
 
 namespace {
 
 using gpux::fuzz::require;
-namespace isolation = gpux::runtime::isolation;
+namespace isolation = gpux::isolation;
 
 constexpr std::align_val_t page{4096};  // shared memory begins with one
 

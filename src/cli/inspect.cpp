@@ -21,8 +21,8 @@
 #include "project/signature_match.h"
 #include "provider/request.h"
 #include "provider/select.h"
+#include "runtime/session/steps.h"
 #include "runtime/sharing/run_sharing.h"
-#include "runtime/steps.h"
 
 namespace gpux::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/isolation/worker.h"
+#include "runtime/worker.h"
 
 #include <memory>
 #include <string>
@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "isolation/worker_process.h"
 
 namespace gpux::cli {
 
@@ -14,7 +15,7 @@ void add_worker(CLI::App& program, Context& /*context*/) {
   CLI::App* command = program.add_subcommand("worker", "Run a model for 'gpux serve --isolation process'");
   command->group("");
   command->add_option("MODEL", *model, "shown in the list of processes");
-  command->callback([model] { runtime::isolation::run_worker(runtime::isolation::worker_socket); });
+  command->callback([model] { runtime::run_worker(isolation::worker_socket); });
 }
 
 }  // namespace gpux::cli

@@ -27,11 +27,11 @@
 #include "diagnosis/machine_files.h"
 #include "diagnosis/machine_report.h"
 #include "gpux/error.h"
+#include "isolation/sandbox.h"
 #include "model/load_settings.h"
 #include "model/open_model.h"
 #include "ort/core.h"
 #include "ort/installed_providers.h"
-#include "runtime/isolation/sandbox.h"
 
 extern char** environ;
 
@@ -380,7 +380,7 @@ std::vector<Check> check_drivers(const Machine& machine) {
 std::vector<Check> check_sandbox() {
   Check check{.area = "isolation", .name = "sandbox", .state = State::ok, .found = {}, .next = {}};
   try {
-    const runtime::isolation::SandboxReport report = runtime::isolation::try_sandbox();
+    const isolation::SandboxReport report = isolation::try_sandbox();
     if (!report.missing.empty()) check.state = State::absent;
     check.found = to_line(report);
   } catch (const Error& error) {

@@ -12,13 +12,13 @@
 #include "base/own_program.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
+#include "isolation/load_facts.h"
 #include "project/project_check.h"
 #include "provider/engine_cache.h"
 #include "provider/options.h"
 #include "provider/probe.h"
 #include "provider/request.h"
 #include "provider/table.h"
-#include "runtime/load_facts.h"
 
 namespace gpux {
 namespace {
@@ -125,7 +125,7 @@ bool came_with_the_package(const ProjectFile& project, const LocatedModel& model
   return model.stored && project.file.parent_path() / model.stored->package.model_file == model.onnx_file;
 }
 
-runtime::isolation::IsolationRequest isolation_request(const LoadRequest& request, const LocatedModel& model) {
+isolation::IsolationRequest isolation_request(const LoadRequest& request, const LocatedModel& model) {
   if (request.isolation) return {.isolation = request.isolation->value, .from = place_of(request.isolation->source)};
   if (!model.project || !model.project->runtime.isolation) return {};
   return {.isolation = model.project->runtime.isolation,
@@ -138,7 +138,7 @@ std::optional<Sandbox> requested_sandbox(const LoadRequest& request) {
 }
 
 void decide_isolation(LoadSettings& settings) {
-  auto decision = runtime::isolation::decide_isolation(settings.isolation_request, settings.isolation_facts);
+  auto decision = isolation::decide_isolation(settings.isolation_request, settings.isolation_facts);
   settings.options.isolation = decision.isolation;
   change_facts(settings.options, [&](LoadFacts& facts) { facts.isolation_reason = std::move(decision.reason); });
   const bool is_strangers = settings.isolation_facts.is_pulled_package && decision.isolation == Isolation::process;
@@ -166,7 +166,7 @@ void set_isolation(const LocatedModel& model, LoadSettings& settings) {
   if (requested_sandbox(request).value_or(Sandbox::off) != Sandbox::off && !request.isolation) {
     settings.isolation_request = {.isolation = Isolation::process, .from = request.sandbox->source.name};
   }
-  runtime::isolation::IsolationFacts& facts = settings.isolation_facts;
+  isolation::IsolationFacts& facts = settings.isolation_facts;
   const LoadOptions& options = settings.options;
   if (!options.provider_libraries.empty()) facts.plugin_library = options.provider_libraries.front().name;
   if (!options.custom_operator_libraries.empty()) {

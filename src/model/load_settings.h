@@ -6,8 +6,8 @@
 #include <string>
 
 #include "gpux/options.h"
+#include "isolation/decide_isolation.h"
 #include "model/locate.h"
-#include "runtime/isolation/decide_isolation.h"
 #include "settings/load_request.h"
 
 namespace gpux {
@@ -18,8 +18,8 @@ struct LoadSettings {
   LoadRequest request;            ///< of the caller, the variables, the package and gpux.yml together
   std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
   /// What decided options.isolation and options.sandbox.
-  runtime::isolation::IsolationRequest isolation_request;
-  runtime::isolation::IsolationFacts isolation_facts;
+  isolation::IsolationRequest isolation_request;
+  isolation::IsolationFacts isolation_facts;
 
   /// Of a run.
   [[nodiscard]] std::optional<std::chrono::milliseconds> timeout() const;

@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "isolation/load_facts.h"
 #include "model/required_precision.h"
 #include "project/signature_match.h"
-#include "runtime/load_facts.h"
-#include "runtime/steps.h"
+#include "runtime/session/steps.h"
 
 namespace gpux {
 

@@ -314,10 +314,10 @@ std::string file_digest(const fs::path& file) {
 
 }  // namespace
 
-std::string model_digest(const fs::path& model, std::span<const fs::path> weights) {
-  std::string digest = file_digest(model);
-  if (weights.empty()) return digest;
-  for (const fs::path& file : weights) digest += "\n" + file_digest(file);
+std::string model_digest(std::span<const fs::path> files) {
+  std::string digest = file_digest(files.front());
+  if (files.size() == 1) return digest;
+  for (const fs::path& file : files.subspan(1)) digest += "\n" + file_digest(file);
   return sha256_of(digest);
 }
 

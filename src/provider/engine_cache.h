@@ -97,8 +97,8 @@ class EngineCache {
 /// Removes what was compiled into a folder of the cache; the record stays.
 void discard_engines(const std::filesystem::path& folder);
 
-/// Digest of a model file and the files with its weights, by their content. Each is read once by a process. Errors of
-/// reading.
-std::string model_digest(const std::filesystem::path& model, std::span<const std::filesystem::path> weights);
+/// Digest of the content of a model's files, of which the first is the ONNX file. Each is read once by a process.
+/// Errors of reading.
+std::string model_digest(std::span<const std::filesystem::path> files);
 
 }  // namespace gpux::provider

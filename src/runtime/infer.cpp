@@ -12,9 +12,8 @@
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "runtime/check_inputs.h"
-#include "runtime/device_tensor_state.h"
 #include "runtime/runtime_state.h"
-#include "runtime/stop_handle.h"
+#include "runtime/session/stop_handle.h"
 #include "tensor/deep_copy.h"
 
 /// Runs of a model, within the time that their callers have.
@@ -49,7 +48,7 @@ auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const Inf
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
     if (!options.stop.stop_possible()) return run(state, nullptr);
-    runtime::StopHandle handle(state.remote != nullptr);
+    runtime::StopHandle handle(state.session->runs_in_worker());
     const std::stop_callback stopping(options.stop, [&handle] { handle.stop(); });
     return run(state, &handle);
   }
@@ -67,7 +66,7 @@ auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const Inf
 
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
-  auto outcome = std::make_shared<Outcome>(state.remote != nullptr);
+  auto outcome = std::make_shared<Outcome>(state.session->runs_in_worker());
   std::thread runner = start_thread([shared, outcome, held = std::move(run).held()] {
     std::optional<Results> results;
     std::optional<Error> error;
@@ -177,8 +176,7 @@ DeviceTensor Runtime::upload(const Tensor& tensor, std::string_view input) const
     for (const SignatureEntry& known : inputs) names.push_back(known.name);
     throw Error(ErrorCode::invalid_input, fmt::format("there is no input '{}'; inputs: {}", input, join(names)));
   }
-  if (!state_->uses_device()) return DeviceTensor(tensor);
-  return runtime::DeviceTensorState::wrap(state_->loaded.session->upload(tensor, input));
+  return state_->session->upload(tensor, input);
 }
 
 NamedValues Runtime::infer(const Tensor& input, const InferOptions& options) const {

@@ -14,11 +14,13 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "isolation/load_facts.h"
 #include "onnx/pooled_output.h"
-#include "runtime/isolation/preflight.h"
-#include "runtime/load_facts.h"
 #include "runtime/loading/memory_limit.h"
+#include "runtime/loading/preflight.h"
 #include "runtime/runtime_state.h"
+#include "runtime/session/local_session.h"
+#include "runtime/session/steps.h"
 
 namespace gpux {
 
@@ -84,18 +86,11 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   const std::string name = given_name.empty() ? info.name : given_name;
   if (options.preflight)
     change_facts(options, [&](LoadFacts& facts) {
-      std::ranges::move(runtime::isolation::preflight(model, name, options),
-                        std::back_inserter(facts.crashed_providers));
+      std::ranges::move(runtime::preflight(model, name, options), std::back_inserter(facts.crashed_providers));
     });
   Signature signature = runtime::with_steps(info.signature, options);
   if (options.isolation == Isolation::process) {
-    auto session = std::make_unique<runtime::isolation::RemoteSession>(model, name, options, signature.outputs);
-    const auto& names = session->report().output_names;
-    if (options.pooled_output && names.size() == signature.outputs.size() + 1) {
-      signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
-    }
-    info.signature = std::move(signature);
-    state_ = std::make_shared<State>(std::move(info), std::move(session), options);
+    state_ = State::load_in_worker(std::move(info), name, std::move(signature), options);
     state_->load_time = std::chrono::steady_clock::now() - start;
     return;
   }
@@ -106,7 +101,9 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
     signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
   }
   info.signature = std::move(signature);
-  state_ = std::make_shared<State>(std::move(info), std::move(loaded), options);
+  auto session =
+      std::make_unique<runtime::LocalSession>(std::move(loaded.session), runtime::Steps(options), loaded.verdict);
+  state_ = std::make_shared<State>(std::move(info), std::move(loaded), std::move(session), options);
   if (const std::string& reason = facts_of(options).isolation_reason; !reason.empty()) {
     state_->loaded.verdict.notes.push_back(reason);
   }
@@ -117,7 +114,10 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
     runtime::keep_memory_limit(options, made.memory_limited_by_provider, made.verdict,
                                [&] { measure_memory(*this, made, *options.memory_bytes); });
   } catch (const Error&) {
-    runtime::discard_profile(state_->loaded);
+    if (!state_->loaded.profile_prefix.empty()) {
+      (void)state_->session->end_profiling();
+      runtime::remove_profiles(std::exchange(state_->loaded.profile_prefix, {}));
+    }
     throw;
   }
 }
@@ -135,16 +135,15 @@ Runtime::Runtime(Runtime&&) noexcept = default;
 Runtime& Runtime::operator=(Runtime&&) noexcept = default;
 
 bool Runtime::keeps_on_device() const noexcept {
-  return state_->keeps_on_device();
+  return state_->session->keeps_on_device();
 }
 
 bool Runtime::uses_pinned_memory() const noexcept {
-  if (state_->remote) return state_->remote->report().uses_pinned_memory;
-  return state_->loaded.session->uses_pinned_memory();
+  return state_->session->uses_pinned_memory();
 }
 
 TransferCounts Runtime::transfers() const noexcept {
-  return state_->remote ? TransferCounts() : state_->loaded.session->transfers();
+  return state_->session->transfers();
 }
 
 const ModelInfo& Runtime::info() const noexcept {
@@ -168,34 +167,21 @@ std::chrono::duration<double, std::milli> Runtime::load_time() const noexcept {
 }
 
 std::optional<WorkerStatus> Runtime::worker() const {
-  if (!state_->remote) return std::nullopt;
-  return state_->remote->status();
+  return state_->session->worker();
 }
 
 std::optional<std::string> Runtime::lost_device() const {
-  if (!state_->has_lost_device) return std::nullopt;
-  const std::lock_guard lock(state_->device_mutex);
-  return state_->lost_device.empty() ? std::nullopt : std::optional(state_->lost_device);
+  return state_->session->lost_device();
 }
 
 std::vector<Runtime::PlacedNode> Runtime::placement() const {
-  if (state_->remote) return state_->remote->report().placement;
-  if (!verdict().placement_known) return {};
-  std::vector<PlacedNode> nodes;
-  for (ort::AssignedNode& node : state_->loaded.session->assignment()) {
-    std::string id = node.provider;
-    for (const ProviderAttempt& attempt : state_->loaded.verdict.tried) {
-      if (attempt.ort_name == node.provider) id = attempt.id;
-    }
-    nodes.push_back({std::move(id), std::move(node.name), std::move(node.domain), std::move(node.operator_type)});
-  }
-  return nodes;
+  return state_->session->placement(state_->loaded.verdict);
 }
 
 void Runtime::finish_profile() {
   if (state_->loaded.profile_prefix.empty()) return;
   state_->loaded.profile_prefix.clear();
-  const std::filesystem::path written = state_->loaded.session->end_profiling();
+  const std::filesystem::path written = state_->session->end_profiling();
   std::error_code error;
   std::filesystem::rename(written, state_->profile, error);
   if (error) {

@@ -8,8 +8,8 @@
 #include "cpu_runtime.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "isolation/load_facts.h"
 #include "onnx/model_writer.h"
-#include "runtime/load_facts.h"
 
 namespace gpux {
 namespace {

@@ -1,5 +1,5 @@
 // Which of several providers crashes, found by loads in child processes.
-#include "runtime/isolation/preflight.h"
+#include "runtime/loading/preflight.h"
 
 #include <set>
 #include <string>
@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "gpux/error.h"
-#include "runtime/load_facts.h"
+#include "isolation/load_facts.h"
 
-namespace gpux::runtime::isolation {
+namespace gpux::runtime {
 namespace {
 
 using testing::ElementsAre;
@@ -91,4 +91,4 @@ TEST(FindCrashing, RefusesTheLoadWhereNoneIsToBlame) {
 }
 
 }  // namespace
-}  // namespace gpux::runtime::isolation
+}  // namespace gpux::runtime

@@ -1,4 +1,4 @@
-#include "runtime/steps.h"
+#include "runtime/session/steps.h"
 
 #include <gmock/gmock.h>
 

@@ -18,8 +18,9 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "gpux/runtime.h"
+#include "onnx/model_files.h"
 #include "provider/engine_cache.h"
-#include "runtime/loading/model_files.h"
+#include "provider/library_version.h"
 #include "runtime/loading/precision_variant.h"
 #include "store/variant.h"
 
@@ -226,17 +227,9 @@ std::string fastest_of(std::span<const Timing> timings) {
   return candidate;
 }
 
-std::string library_version(const fs::path& library) {
-  std::error_code error;
-  const auto size = fs::file_size(library, error);
-  if (error) return library.string();
-  const auto changed = fs::last_write_time(library, error).time_since_epoch().count();
-  return fmt::format("{} {} {}", library.string(), size, changed);
-}
-
 std::string fastest_key(const fs::path& model, const ModelInfo& info, const LoadOptions& options,
                         std::span<const FastestCandidate> candidates, const Machine& machine) {
-  std::string text = fmt::format("choice 3\nmodel {}\n", digest_of(model, info));
+  std::string text = fmt::format("choice 3\nmodel {}\n", provider::model_digest(onnx::files_of(model, info)));
   text += fmt::format("machine {} {} processors\n", machine_fingerprint(), usable_processors(machine));
   for (const PciDevice& device : pci_accelerators(machine)) {
     text += fmt::format("device {} {:04x}:{:04x}\n", device.address, device.vendor_id, device.device_id);
@@ -245,10 +238,11 @@ std::string fastest_key(const fs::path& model, const ModelInfo& info, const Load
   if (options.precision == any_precision) text += fmt::format("cosine {}\n", options.min_cosine);
   for (const FastestCandidate& candidate : candidates) {
     text += fmt::format("candidate {} {} [{}] [{}]\n", candidate.name, candidate.precision,
-                        library_version(candidate.provider.library), library_version(candidate.provider.core));
+                        provider::library_version(candidate.provider.library),
+                        provider::library_version(candidate.provider.core));
     if (candidate.variant == nullptr) continue;
     const fs::path& file = candidate.variant->file;
-    text += fmt::format("variant {}\n", digest_of(file, ModelInspector::inspect(file)));
+    text += fmt::format("variant {}\n", provider::model_digest(onnx::files_of(file, ModelInspector::inspect(file))));
   }
   return sha256_of(text);
 }

@@ -73,9 +73,6 @@ using Measure = std::function<Timing(const FastestCandidate& candidate)>;
 FastestChoice choose_fastest(std::span<const FastestCandidate> candidates, const std::filesystem::path& file,
                              const Measure& measure);
 
-/// The library's path, size and date: what stands for its version. The path alone where there is no such file.
-std::string library_version(const std::filesystem::path& library);
-
 /// The gpux program: this one, or bin/gpux of the folder this library is installed in. Empty where there is none.
 std::filesystem::path find_program();
 

@@ -15,18 +15,19 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "isolation/load_facts.h"
 #include "onnx/input_flow.h"
+#include "onnx/model_files.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
+#include "provider/library_version.h"
 #include "provider/options.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/select.h"
-#include "runtime/load_facts.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/load_plan.h"
-#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
 #include "runtime/loading/rewritten_model.h"
 #include "runtime/loading/session_of_file.h"
@@ -201,30 +202,33 @@ OptimizedGraph graph_of(const Plan& plan, const LoadOptions& options) {
 // What else than the model decides over its answers.
 std::string computed_by(const Plan& plan, const LoadOptions& options) {
   const OptimizedGraph graph = graph_of(plan, options);
-  std::string text = fmt::format("runtime {} {}\nmachine {}\nproviders {} on {} with {}\noptimization {}\n",
-                                 graph.runtime_version, library_version(plan.verdict.runtime_path), graph.machine,
-                                 graph.provider, graph.device, graph.provider_options, graph.optimization);
+  std::string text =
+      fmt::format("runtime {} {}\nmachine {}\nproviders {} on {} with {}\noptimization {}\n", graph.runtime_version,
+                  provider::library_version(plan.verdict.runtime_path), graph.machine, graph.provider, graph.device,
+                  graph.provider_options, graph.optimization);
   for (const Candidate& candidate : plan.candidates) {
-    text += fmt::format("library {}\n", library_version(candidate.library));
+    text += fmt::format("library {}\n", provider::library_version(candidate.library));
   }
   for (const std::string& id : plan.verdict.active) text += fmt::format("active {}\n", id);
   for (const auto& [key, value] : options.session_config) text += fmt::format("session {}={}\n", key, value);
   for (const std::filesystem::path& library : options.custom_operator_libraries) {
-    text += fmt::format("custom operators {} {}\n", library.string(), library_version(library));
+    text += fmt::format("custom operators {} {}\n", library.string(), provider::library_version(library));
   }
   return text;
 }
 
 // What another process that loads the same has to come to. Libraries count by their content.
-LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options, const std::filesystem::path& loaded) {
+isolation::LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options,
+                                      const std::filesystem::path& loaded) {
   const Verdict& verdict = plan.verdict;
-  LoadedIdentity identity{
-      {"ONNX Runtime", fmt::format("{} ({})", verdict.runtime_version, library_content(verdict.runtime_path))},
-      {"the precision", verdict.precision},
-      {"what it runs on", join(verdict.active)},
-      {"the ONNX file that runs", loaded.filename().string()}};
+  isolation::LoadedIdentity identity{{"ONNX Runtime", fmt::format("{} ({})", verdict.runtime_version,
+                                                                  provider::library_content(verdict.runtime_path))},
+                                     {"the precision", verdict.precision},
+                                     {"what it runs on", join(verdict.active)},
+                                     {"the ONNX file that runs", loaded.filename().string()}};
   for (const Candidate& candidate : plan.candidates) {
-    const std::string library = candidate.library.empty() ? "ONNX Runtime's own" : library_content(candidate.library);
+    const std::string library =
+        candidate.library.empty() ? "ONNX Runtime's own" : provider::library_content(candidate.library);
     identity.emplace_back("provider " + candidate.id, library);
   }
   for (const ProviderAttempt& attempt : verdict.tried) {
@@ -232,7 +236,8 @@ LoadedIdentity identity_of(const Plan& plan, const LoadOptions& options, const s
     identity.emplace_back("the device of " + attempt.id, name_of(attempt.devices.front()));
   }
   for (const std::filesystem::path& library : options.custom_operator_libraries) {
-    identity.emplace_back(fmt::format("the library of operators '{}'", library.string()), library_content(library));
+    identity.emplace_back(fmt::format("the library of operators '{}'", library.string()),
+                          provider::library_content(library));
   }
   return identity;
 }
@@ -352,19 +357,6 @@ const PrecisionVariant* variant_for(const Plan& plan, const LoadOptions& options
   return converts_itself ? nullptr : accelerator_variant_of(options, plan.precision);
 }
 
-// ONNX Runtime starts a profile for each session that it tries, also for those that come to nothing.
-void remove_profiles(const std::filesystem::path& prefix) {
-  if (prefix.empty()) return;
-  std::error_code error;
-  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : std::filesystem::path(".");
-  const std::string stem = prefix.filename();
-  std::vector<std::filesystem::path> left;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(stem)) left.push_back(entry->path());
-  }
-  for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
-}
-
 // Others than these may want the model as one file, or copy its weights to a device anyway.
 bool can_map_weights(const Plan& plan) {
   return std::ranges::all_of(plan.candidates, [](const Candidate& candidate) { return candidate.id == "encoder"; });
@@ -460,11 +452,16 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
 
 }  // namespace
 
-void discard_profile(Loaded& loaded) {
-  if (loaded.profile_prefix.empty()) return;
-  (void)loaded.session->end_profiling();
-  remove_profiles(loaded.profile_prefix);
-  loaded.profile_prefix.clear();
+void remove_profiles(const std::filesystem::path& prefix) {
+  if (prefix.empty()) return;
+  std::error_code error;
+  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : std::filesystem::path(".");
+  const std::string stem = prefix.filename();
+  std::vector<std::filesystem::path> left;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(stem)) left.push_back(entry->path());
+  }
+  for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
 }
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
@@ -496,7 +493,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
         // Its external data, too, has to be beside it.
         const ModelInfo info_of_file = file == model ? info : ModelInspector::inspect(file);
         if (file != model) refuse_compiled_code(info_of_file, options);
-        if (!options.map_weights) settings.changing_files = files_of(file, info_of_file);
+        if (!options.map_weights) settings.changing_files = onnx::files_of(file, info_of_file);
         loaded = file;
         const std::optional<std::string> content = rewritten.of(file, info_of_file, plan, settings, graph != nullptr);
         session.emplace(content ? session_of_content(*content, file, settings)
@@ -551,7 +548,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
   }
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options) + fmt::format("changes {}\n", rewritten.identity());
-  LoadedIdentity identity = identity_of(plan, options, loaded);
+  isolation::LoadedIdentity identity = identity_of(plan, options, loaded);
   identity.emplace_back("what is changed in the model", rewritten.identity());
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),

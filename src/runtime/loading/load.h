@@ -9,28 +9,30 @@
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
+#include "isolation/loaded_identity.h"
 #include "ort/session.h"
-#include "runtime/loading/loaded_identity.h"
 
 namespace gpux::runtime {
 
 /// A session and how it came to be.
 struct Loaded {
-  std::unique_ptr<ort::Session> session;  ///< null: it is in a worker process
+  std::unique_ptr<ort::Session> session;  ///< until it is given to a ModelSession
   Verdict verdict;
   std::filesystem::path weights_file;    ///< the model's, or its variant's
   std::filesystem::path profile_prefix;  ///< where ONNX Runtime profiles to; empty: it does not
   bool memory_limited_by_provider = false;
   std::uint64_t resident_before_bytes = 0;
   std::string computed_by;  ///< ONNX Runtime, the providers with their versions and options, and the processor
-  LoadedIdentity identity;  ///< the same and the verdict, for a comparison with another load; without the files
+  isolation::LoadedIdentity
+      identity;  ///< the same and the verdict, for a comparison with another load; without the files
   std::set<std::string> float16_values;  ///< inputs and outputs that are float32 in the file
   bool has_pooled_output = false;        ///< LoadOptions::pooled_output was added
   OptimizedGraph written_graph;          ///< and what it was made for; has no file if none was requested
 };
 
-/// Ends the profile of a load that comes to nothing after all, and removes its file.
-void discard_profile(Loaded& loaded);
+/// Removes the files of profiles that begin with `prefix`; none where it is empty. ONNX Runtime starts a profile for
+/// each session that it tries, also for those that come to nothing.
+void remove_profiles(const std::filesystem::path& prefix);
 
 /// Surveys the machine, selects, opens the core, makes the one session that works, reads its placement back.
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options);

@@ -9,13 +9,14 @@
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
+#include "isolation/load_facts.h"
+#include "onnx/model_files.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
+#include "provider/library_version.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
-#include "runtime/load_facts.h"
 #include "runtime/loading/fastest.h"
-#include "runtime/loading/model_files.h"
 #include "runtime/loading/precision_variant.h"
 
 namespace gpux::runtime {
@@ -157,8 +158,9 @@ std::string digest_for(const ProviderReport& report, const LoadOptions& options,
                        const provider::ResolvedOptions& resolved) {
   const PrecisionVariant* variant =
       resolved.precision.empty() && report.id != "cpu" ? accelerator_variant_of(options, options.precision) : nullptr;
-  if (variant != nullptr) return digest_of(variant->file, ModelInspector::inspect(variant->file));
-  return digest_of(subject.model, subject.info);
+  if (variant != nullptr)
+    return provider::model_digest(onnx::files_of(variant->file, ModelInspector::inspect(variant->file)));
+  return provider::model_digest(onnx::files_of(subject.model, subject.info));
 }
 
 /// The shapes that a provider gets beside the user's own.
@@ -479,8 +481,8 @@ std::vector<ProviderFile> provider_files(const LoadOptions& options, const Machi
     const bool is_elsewhere = !report.core.empty() && report.core != core;
     if (!report.available || report.library.empty() || is_elsewhere) continue;
     if (plugin != supply.plugins.end() && is_own(*plugin)) continue;
-    std::string version =
-        fmt::format("{}\n{}\n{}\n", report.id, library_version(report.library), library_version(core));
+    std::string version = fmt::format("{}\n{}\n{}\n", report.id, provider::library_version(report.library),
+                                      provider::library_version(core));
     for (const Device& device : report.devices) version += fmt::format("driver {}\n", device.driver);
     files.push_back({report.id, std::move(version)});
   }

@@ -11,7 +11,7 @@
 #include "gpux/error.h"
 #include "runtime/loading/load_plan.h"
 #include "runtime/runtime_state.h"
-#include "runtime/stop_handle.h"
+#include "runtime/session/stop_handle.h"
 
 namespace gpux::runtime {
 
@@ -23,7 +23,7 @@ SessionReplica::SessionReplica(const Runtime& runtime, std::size_t device, std::
       waits_for_worker_(waits_for_worker),
       turn_(std::move(turn)) {
   // The runs of a worker process take the turns there.
-  if (turn_ != nullptr && runtime.state_->remote != nullptr) runtime.state_->remote->limit_computing(turn_->runs());
+  if (turn_ != nullptr) runtime.state_->session->limit_computing(turn_->runs());
 }
 
 SessionReplica::~SessionReplica() = default;
@@ -31,7 +31,7 @@ SessionReplica::~SessionReplica() = default;
 template <typename Run>
 auto SessionReplica::stoppable(const Run& run) {
   // One for each run: a stop that comes too late must not end the next.
-  StopHandle handle(runtime_.state_->remote != nullptr);
+  StopHandle handle(runtime_.state_->session->runs_in_worker());
   if (turn_ != nullptr && handle.here() != nullptr) handle.here()->take_turns(*turn_);
   {
     const std::lock_guard lock(mutex_);
@@ -55,7 +55,6 @@ NamedValues SessionReplica::run_trial(const NamedValues& inputs, const std::vect
 
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 bool waits_for_worker) {
-  using isolation::WorkerAbsence;
   has_lost_its_worker_ = false;
   const BoundThread bound(processors_);
   const WorkerAbsence absence = waits_for_worker ? WorkerAbsence::wait : WorkerAbsence::fail;
@@ -71,12 +70,11 @@ NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std
                                 std::span<const std::optional<Tensor>> places) const {
   const Runtime::State& state = *runtime_.state_;
   if (places.empty()) return state.run(inputs, outputs, &handle);
-  return state.noting_device([&] { return state.loaded.session->run(inputs, outputs, handle.here(), places); });
+  return state.session->run_into(inputs, outputs, handle, places);
 }
 
 bool SessionReplica::can_place(std::size_t output) const noexcept {
-  const Runtime::State& state = *runtime_.state_;
-  return !state.remote && !state.steps && state.loaded.session->can_place(output);
+  return runtime_.state_->session->can_place(output);
 }
 
 NamedDeviceTensors SessionReplica::run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
@@ -96,9 +94,7 @@ NamedDeviceTensors SessionReplica::run_without_reading(const NamedValues& inputs
 }
 
 bool SessionReplica::makes_on_device(std::string_view output) const {
-  const Runtime::State& state = *runtime_.state_;
-  if (state.remote || state.steps) return false;
-  return state.loaded.session->makes_on_device(state.output_indices({std::string(output)}).front());
+  return runtime_.state_->session->makes_on_device(output_indices({std::string(output)}).front());
 }
 
 LoadOptions SessionReplica::options_for_same_device() const {
@@ -116,13 +112,11 @@ LoadOptions SessionReplica::options_for_same_device() const {
 }
 
 bool SessionReplica::keeps_on_device(std::string_view output) const {
-  const Runtime::State& state = *runtime_.state_;
-  if (!state.keeps_on_device()) return false;
-  return state.loaded.session->keeps_on_device(state.output_indices({std::string(output)}).front());
+  return runtime_.state_->session->keeps_on_device(output_indices({std::string(output)}).front());
 }
 
 const std::vector<std::string>& SessionReplica::output_names() const noexcept {
-  return runtime_.state_->output_names();
+  return runtime_.state_->session->output_names();
 }
 
 std::vector<std::size_t> SessionReplica::output_indices(const std::vector<std::string>& names) const {
@@ -133,20 +127,14 @@ const std::string& SessionReplica::computed_by() const noexcept {
   return runtime_.state_->loaded.computed_by;
 }
 
-const LoadedIdentity& SessionReplica::identity() const noexcept {
+const isolation::LoadedIdentity& SessionReplica::identity() const noexcept {
   return runtime_.state_->loaded.identity;
 }
 
 Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
-  if (runtime_.state_->remote) {
-    throw Error(ErrorCode::usage,
-                "isolation 'process' does not support models that update caches in place; accepted: "
-                "thread");
-  }
   const std::size_t index = runtime_.state_->output_indices({std::string(output)}).front();
-  return stoppable([&](StopHandle* handle) {
-    return runtime_.state_->loaded.session->run_in_place(inputs, in_place, index, handle->here());
-  });
+  return stoppable(
+      [&](StopHandle* handle) { return runtime_.state_->session->run_in_place(inputs, in_place, index, *handle); });
 }
 
 void SessionReplica::stop() {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gpux/runtime.h"
+#include "isolation/loaded_identity.h"
 #include "ort/compute_turn.h"
-#include "runtime/loading/loaded_identity.h"
 #include "runtime/scheduling/scheduler.h"
 
 namespace gpux::runtime {
@@ -72,7 +72,7 @@ class SessionReplica : public Replica {
   [[nodiscard]] const std::string& computed_by() const noexcept;
 
   /// Loaded::identity.
-  [[nodiscard]] const LoadedIdentity& identity() const noexcept;
+  [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
   Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
