@@ -6,6 +6,7 @@
 #include "gpux/error.h"
 #include "onnx/model_writer.h"
 #include "runtime/cpu_runtime.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux::runtime {
 namespace {
@@ -135,6 +136,19 @@ TEST_F(StepsOfARuntime, MayStandAlone) {
   const NamedValues outputs =
       Runtime(model_, last).infer({{"x", floats({1, 2}, {1, 3})}, {"scale", floats({1, 2}, {1, 1})}});
   EXPECT_THAT(outputs[1].second.tensor()->as<float>(), ElementsAre(2, 10));
+}
+
+// It would run without its steps.
+TEST_F(StepsOfARuntime, RefuseModelsThatUpdateCachesInPlace) {
+  const Runtime runtime(model_, options_);
+  SessionReplica replica(runtime);
+  try {
+    (void)replica.run_in_place({{"raw", floats({1, 2}, {1, 3})}}, {}, "boxes");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.message(), HasSubstr("models before or after it are not supported"));
+  }
 }
 
 TEST_F(StepsOfARuntime, ThatCannotBeLoadedAreNamed) {
