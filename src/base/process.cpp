@@ -50,13 +50,9 @@ std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
-}  // namespace
-
-ProcessResult run_process(const std::vector<std::string>& arguments, std::optional<std::chrono::milliseconds> limit,
-                          const std::vector<std::string>& environment, std::string_view input) {
-  using Clock = std::chrono::steady_clock;
-  Pipe out, err;
-  const UniqueFd in = file_in_memory(input);
+// Error internal.
+pid_t start_process(const std::vector<std::string>& arguments, const std::vector<std::string>& environment,
+                    const UniqueFd& in, const Pipe& out, const Pipe& err) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in.get(), STDIN_FILENO);
@@ -84,6 +80,17 @@ ProcessResult run_process(const std::vector<std::string>& arguments, std::option
   if (failure != 0) {
     throw Error(ErrorCode::internal, "cannot start '" + arguments[0] + "': " + std::strerror(failure));
   }
+  return child;
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& arguments, std::optional<std::chrono::milliseconds> limit,
+                          const std::vector<std::string>& environment, std::string_view input) {
+  using Clock = std::chrono::steady_clock;
+  Pipe out, err;
+  const UniqueFd in = file_in_memory(input);
+  const pid_t child = start_process(arguments, environment, in, out, err);
   out.write_end.reset();
   err.write_end.reset();
 

@@ -129,6 +129,26 @@ void report(const generation::QuantizationAgreement& agreement, const Context& c
                            (generation::warned_perplexity_ratio - 1) * 100));
 }
 
+Json to_json(const ImportedFolder& made, const std::string& output) {
+  const auto& [imported, quantization, package, names] = made;
+  Json json = imported ? conclusions_of(*imported) : Json::object();
+  if (imported && !imported->weights.empty()) json["weights"] = json_of(imported->weights);
+  if (!output.empty()) json["folder"] = output;
+  if (package) {
+    json["id"] = "sha256:" + package->stored.digest;
+    json["names"] = Json::array();
+    for (const Reference& name : names) json["names"].push_back(name.text());
+    json["size_bytes"] = package->stored.package.total_bytes();
+    if (package->dimension != 0) json["dimension"] = package->dimension;
+    if (!package->task.empty()) json["task"] = package->task;
+    if (package->variant) json["quantization"] = json_of(*package->variant);
+    json["variants"] = json_of(package->beside);
+    json["verdict"] = Json::parse(gpux::to_json(package->verdict));
+  }
+  if (quantization) json["quantization"] = json_of(*quantization);
+  return json;
+}
+
 void import_model(const ImportRequest& flags, const Context& context) {
   if (flags.output.empty() && flags.tags.empty()) {
     throw Error(ErrorCode::usage, "import: give an output: -t NAME[:TAG] for the store, -o NEW for a folder");
@@ -146,24 +166,8 @@ void import_model(const ImportRequest& flags, const Context& context) {
   const ImportedFolder made = gpux::import_folder(flags, store, VariantProgress(context).listener());
   const auto& [imported, quantization, package, names] = made;
 
-  const std::string where = names.empty() ? flags.output : names.front().text();
   if (context.wants_json()) {
-    Json said = imported ? conclusions_of(*imported) : Json::object();
-    if (imported && !imported->weights.empty()) said["weights"] = json_of(imported->weights);
-    if (!flags.output.empty()) said["folder"] = flags.output;
-    if (package) {
-      said["id"] = "sha256:" + package->stored.digest;
-      said["names"] = Json::array();
-      for (const Reference& name : names) said["names"].push_back(name.text());
-      said["size_bytes"] = package->stored.package.total_bytes();
-      if (package->dimension != 0) said["dimension"] = package->dimension;
-      if (!package->task.empty()) said["task"] = package->task;
-      if (package->variant) said["quantization"] = json_of(*package->variant);
-      said["variants"] = json_of(package->beside);
-      said["verdict"] = Json::parse(to_json(package->verdict));
-    }
-    if (quantization) said["quantization"] = json_of(*quantization);
-    print_data(said.dump());
+    print_data(to_json(made, flags.output).dump());
     return;
   }
   if (package) say(context, to_line(package->verdict));

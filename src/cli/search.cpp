@@ -410,6 +410,71 @@ EncoderFlags images_alone(const EncoderFlags& flags) {
   return images;
 }
 
+void show(const SearchFlags& flags, const Context& context, const StoredVectors& among,
+          const std::vector<embedding::Match>& matches) {
+  const std::vector<Result> results = results_of(flags, among, matches);
+  if (context.wants_json()) {
+    print_json(to_json(among, results));
+  } else {
+    print_data(to_table(among, flags, results));
+  }
+}
+
+void rank_and_show(const SearchFlags& flags, const Context& context, const StoredVectors& vectors,
+                   const DenseQuery& query) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto matches = embedding::top_k(vectors.elements, query.vector, flags.top, workers_of(flags), query.similarity);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
+  show(flags, context, vectors, matches);
+}
+
+void search_images(SearchFlags& flags, const Context& context) {
+  flags.encoder.representation = embedding::Representation::dense;
+  const std::vector<std::string> images = images_to_search(flags.images, context);
+  StoredVectors vectors;
+  const DenseQuery query = dense_query(flags, vectors, context);
+  const OpenImageEncoder encoder = open_image_encoder(images_alone(flags.encoder), context);
+  vectors = embed_images_to_search(encoder, images, flags.workers);
+  require_same_dimension(flags, vectors, query.vector.size());
+  rank_and_show(flags, context, vectors, query);
+}
+
+void search_stored_vectors(SearchFlags& flags, const Context& context) {
+  if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
+    throw Error(ErrorCode::usage, fmt::format("the vectors of '{}' are dense, or there are none: --sparse and "
+                                              "--multi-vector search FILE.npz and FILE.jsonl of 'gpux embed'",
+                                              flags.place));
+  }
+  flags.encoder.representation = embedding::Representation::dense;
+  StoredVectors vectors = embedding::read_stored_vectors(flags.place);
+  if (!flags.images.empty()) name_images(vectors, images_to_search(flags.images, context), flags.place);
+  const DenseQuery query = dense_query(flags, vectors, context);
+  require_same_dimension(flags, vectors, query.vector.size());
+  rank_and_show(flags, context, vectors, query);
+}
+
+void search_texts(const SearchFlags& flags, const Context& context) {
+  const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  const embedding::Representation representation = encoder.embedder->encoder().representation(encoder.options);
+  if (representation != embedding::Representation::dense) {
+    if (!flags.query_image.empty()) {
+      throw Error(ErrorCode::usage, fmt::format("the vectors of the texts are {}, and those of images are dense",
+                                                name_of(representation)));
+    }
+    const RepresentationMatches found = search_representations(flags, encoder, representation);
+    show(flags, context, found.known, found.matches);
+    return;
+  }
+  const StoredVectors vectors = embed_texts(flags, encoder);
+  const DenseQuery query =
+      flags.query_image.empty()
+          ? DenseQuery{.vector = encoder.embedder->embed(flags.query.value_or(""), encoder.options),
+                       .similarity = similarity_of(encoder)}
+          : embed_query(flags, vectors, context);
+  rank_and_show(flags, context, vectors, query);
+}
+
 void search(SearchFlags& flags, const Context& context) {
   place_words(flags);
   check_flags(flags);
@@ -418,32 +483,8 @@ void search(SearchFlags& flags, const Context& context) {
   } else if (flags.query) {
     flags.query = embedding::one_text_of(*flags.query, {"search"});
   }
-  StoredVectors vectors;
-  DenseQuery query;
-  const auto show = [&](const StoredVectors& among, const std::vector<embedding::Match>& matches) {
-    const std::vector<Result> results = results_of(flags, among, matches);
-    if (context.wants_json()) {
-      print_json(to_json(among, results));
-    } else {
-      print_data(to_table(among, flags, results));
-    }
-  };
-  const auto rank_and_show = [&] {
-    const auto start = std::chrono::steady_clock::now();
-    const auto matches =
-        embedding::top_k(vectors.elements, query.vector, flags.top, workers_of(flags), query.similarity);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    say(context, fmt::format("searched {} in {:.3f} s", counted(vectors.rows, "vector"), seconds));
-    show(vectors, matches);
-  };
   if (!flags.images.empty() && flags.place.empty()) {
-    flags.encoder.representation = embedding::Representation::dense;
-    const std::vector<std::string> images = images_to_search(flags.images, context);
-    query = dense_query(flags, vectors, context);
-    const OpenImageEncoder encoder = open_image_encoder(images_alone(flags.encoder), context);
-    vectors = embed_images_to_search(encoder, images, flags.workers);
-    require_same_dimension(flags, vectors, query.vector.size());
-    rank_and_show();
+    search_images(flags, context);
     return;
   }
   if (const auto stored = representation_of(flags.among.empty() ? flags.place : "")) {
@@ -452,41 +493,14 @@ void search(SearchFlags& flags, const Context& context) {
                                                 flags.place, name_of(*stored)));
     }
     const RepresentationMatches found = search_stored(flags, context, *stored);
-    show(found.known, found.matches);
+    show(flags, context, found.known, found.matches);
     return;
   }
   if (flags.among.empty()) {
-    if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
-      throw Error(ErrorCode::usage, fmt::format("the vectors of '{}' are dense, or there are none: --sparse and "
-                                                "--multi-vector search FILE.npz and FILE.jsonl of 'gpux embed'",
-                                                flags.place));
-    }
-    flags.encoder.representation = embedding::Representation::dense;
-    vectors = embedding::read_stored_vectors(flags.place);
-    if (!flags.images.empty()) name_images(vectors, images_to_search(flags.images, context), flags.place);
-    query = dense_query(flags, vectors, context);
-    require_same_dimension(flags, vectors, query.vector.size());
+    search_stored_vectors(flags, context);
   } else {
-    const OpenEncoder encoder = open_encoder(flags.encoder, context);
-    const embedding::Representation representation = encoder.embedder->encoder().representation(encoder.options);
-    if (representation != embedding::Representation::dense) {
-      if (!flags.query_image.empty()) {
-        throw Error(ErrorCode::usage, fmt::format("the vectors of the texts are {}, and those of images are dense",
-                                                  name_of(representation)));
-      }
-      const RepresentationMatches found = search_representations(flags, encoder, representation);
-      show(found.known, found.matches);
-      return;
-    }
-    vectors = embed_texts(flags, encoder);
-    if (flags.query_image.empty()) {
-      query = {.vector = encoder.embedder->embed(flags.query.value_or(""), encoder.options),
-               .similarity = similarity_of(encoder)};
-    } else {
-      query = embed_query(flags, vectors, context);
-    }
+    search_texts(flags, context);
   }
-  rank_and_show();
 }
 
 }  // namespace

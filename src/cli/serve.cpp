@@ -355,52 +355,59 @@ http::ServerOptions http_options_of(const ServeFlags& flags, const server::Liste
   return options;
 }
 
-void serve(const ServeFlags& flags, Context& context) {
-  if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
-  server::ServiceOptions service_options;
-  service_options.default_model = server::default_model(flags);
-  const std::string default_name = service_options.default_model;
-  service_options.api_keys = read_api_keys(flags.api_key_file);
-  service_options.log_requests = flags.log_requests;
-  server::BrowserAccessOptions browser_access{.cors_origins = flags.cors_origins,
-                                              .allowed_hosts = flags.allowed_hosts,
-                                              .listen_host = {},
-                                              .machine_name = machine_name(),
-                                              .has_keys = !service_options.api_keys.empty()};
-  // What is no origin or host is refused before models are loaded.
-  service_options.browser_access = server::BrowserAccess(browser_access);
-  service_options.memory = std::make_shared<MemoryBudget>(
-      server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
+server::BrowserAccess browser_access_of(const ServeFlags& flags, const std::string& listen_host, bool has_keys) {
+  return server::BrowserAccess({.cors_origins = flags.cors_origins,
+                                .allowed_hosts = flags.allowed_hosts,
+                                .listen_host = listen_host,
+                                .machine_name = machine_name(),
+                                .has_keys = has_keys});
+}
 
-  server::RepositoryOptions repository_options;
-  repository_options.budget = {.memory_bytes = flags.memory_budget_bytes,
-                               .device_memory_bytes = flags.device_memory_budget_bytes};
-  generation::CacheBudget::of_process()->set_memory(repository_options.budget.memory_bytes);
-  repository_options.load_timeout = flags.load_timeout;
-  repository_options.name_of = flag_name;
+server::ServiceOptions service_options_of(const ServeFlags& flags) {
+  server::ServiceOptions options;
+  options.default_model = server::default_model(flags);
+  options.api_keys = read_api_keys(flags.api_key_file);
+  options.log_requests = flags.log_requests;
+  // What is no origin or host is refused before models are loaded.
+  options.browser_access = browser_access_of(flags, {}, !options.api_keys.empty());
+  options.memory = std::make_shared<MemoryBudget>(
+      server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
+  return options;
+}
+
+// With all its models loaded.
+std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags, const std::string& default_name) {
   if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
     throw Error(ErrorCode::usage,
                 "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
   }
+  server::RepositoryOptions options;
+  options.budget = {.memory_bytes = flags.memory_budget_bytes, .device_memory_bytes = flags.device_memory_budget_bytes};
+  generation::CacheBudget::of_process()->set_memory(options.budget.memory_bytes);
+  options.load_timeout = flags.load_timeout;
+  options.name_of = flag_name;
+  const auto models = std::make_shared<server::ServedModels>(flags);
+  auto repository = std::make_unique<server::ModelRepository>([models] { return models->look(); }, options);
+  repository->load_all();
+  const std::vector<std::string> names = repository->names();
+  if (!default_name.empty() && std::ranges::find(names, repository->name_of(default_name)) == names.end()) {
+    throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
+  }
+  return repository;
+}
 
+void serve(const ServeFlags& flags, Context& context) {
+  if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
+  server::ServiceOptions service_options = service_options_of(flags);
   Serving serving;
   std::vector<std::string> warnings;
   start_log(context, warnings);
-  const auto models = std::make_shared<server::ServedModels>(flags);
-  serving.repository =
-      std::make_unique<server::ModelRepository>([models] { return models->look(); }, repository_options);
-  serving.repository->load_all();
-  const std::vector<std::string> names = serving.repository->names();
-  const std::string default_model_name = serving.repository->name_of(default_name);
-  if (!default_name.empty() && std::find(names.begin(), names.end(), default_model_name) == names.end()) {
-    throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
-  }
+  serving.repository = open_repository(flags, service_options.default_model);
   if (std::string line = server::check_worker_flags(flags, *serving.repository); !line.empty()) {
     warn(context, warnings, std::move(line));
   }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
-  browser_access.listen_host = listen.host;
-  service_options.browser_access = server::BrowserAccess(std::move(browser_access));
+  service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
 
   raise_file_limit();
   const Signals signals;
@@ -422,7 +429,7 @@ void serve(const ServeFlags& flags, Context& context) {
   record.address = address_of(flags, listen);
   record.port = listen.port;
   record.grpc_port = grpc_port.value_or(0);
-  record.models = names;
+  record.models = serving.repository->names();
   serving.control = open_control(context, service, warnings);
   if (serving.control) record.control = server::own_control_socket();
   serving.record = put_on_record(context, std::move(record), warnings);

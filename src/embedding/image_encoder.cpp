@@ -71,7 +71,7 @@ ImageOutput choose_image_output(const std::vector<SignatureEntry>& outputs, std:
   refuse_outputs(outputs, model_type);
 }
 
-ImageEncoder::ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, const Runtime& runtime)
+ImageEncoder::ImageEncoder(ImageVectorFacts facts, ImageInput input, const Runtime& runtime)
     : facts_(std::move(facts)), input_(std::move(input)) {
   const Signature& signature = runtime.info().signature;
   output_ = choose_image_output(signature.outputs, facts_.model_type);
@@ -123,7 +123,7 @@ std::vector<float> ImageEncoder::whole_vector(const Value& output) const {
   return vector;
 }
 
-ImageEmbedder::ImageEmbedder(ImageVectorFacts facts, runtime::ImageInput input, Runtime runtime)
+ImageEmbedder::ImageEmbedder(ImageVectorFacts facts, ImageInput input, Runtime runtime)
     : runtime_(std::move(runtime)), encoder_(std::move(facts), std::move(input), runtime_) {}
 
 std::vector<float> ImageEmbedder::embed(std::string_view image, const ImageEmbedOptions& options) const {

@@ -11,7 +11,7 @@
 
 #include "embedding/pooling.h"
 #include "gpux/runtime.h"
-#include "runtime/image_input.h"
+#include "project/image_input.h"
 
 namespace gpux::embedding {
 
@@ -46,12 +46,12 @@ class ImageEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
   /// are. Error invalid_model: its outputs, as choose_image_output() has it.
-  ImageEncoder(ImageVectorFacts facts, runtime::ImageInput input, const Runtime& runtime);
+  ImageEncoder(ImageVectorFacts facts, ImageInput input, const Runtime& runtime);
 
   /// Elements of a vector unless the options say another number.
   [[nodiscard]] std::size_t dimension() const noexcept { return kept_dimensions(whole_dimension_, facts_.vectors); }
 
-  [[nodiscard]] const runtime::ImageInput& input() const noexcept { return input_; }
+  [[nodiscard]] const ImageInput& input() const noexcept { return input_; }
 
   /// The only output that is needed.
   [[nodiscard]] const std::string& output() const noexcept { return output_.name; }
@@ -72,7 +72,7 @@ class ImageEncoder {
   [[nodiscard]] std::size_t found_dimension(const Runtime& runtime) const;
 
   ImageVectorFacts facts_;
-  runtime::ImageInput input_;
+  ImageInput input_;
   ImageOutput output_;
   std::size_t whole_dimension_ = 0;
 };
@@ -81,7 +81,7 @@ class ImageEncoder {
 class ImageEmbedder {
  public:
   /// Errors as of ImageEncoder.
-  ImageEmbedder(ImageVectorFacts facts, runtime::ImageInput input, Runtime runtime);
+  ImageEmbedder(ImageVectorFacts facts, ImageInput input, Runtime runtime);
 
   [[nodiscard]] const ImageEncoder& encoder() const noexcept { return encoder_; }
 

@@ -168,7 +168,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
                 format_message("'{}': gpux.yml does not say how images become the model's input", file_at(folder)));
   }
   const bool is_classifier = located.project->outputs && !located.project->outputs->front().labels.empty();
-  runtime::ImageInput input = image_input_of(located, *tower, {});
+  ImageInput input = image_input_of(located, *tower, {});
   Runtime runtime = load_image_tower(located, *tower, settings);
   ImportedPackage package{.stored = {},
                           .dimension = 0,

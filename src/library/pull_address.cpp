@@ -74,14 +74,23 @@ StoredModel store_file(LocatedModel located, const Reference& name, const Packag
   }
 }
 
+void refuse_choices_of_files(const PullOptions& options) {
+  if (options.file.empty() && options.precision.empty() && options.reranker.empty()) return;
+  throw Error(ErrorCode::usage,
+              format_message("{}, {} and {} are for the files of a repository; an address names one",
+                             setting_named("file"), setting_named("precision"), setting_named("reranker")));
+}
+
+// Empty where the file has that SHA-256, or none is known.
+std::string problem_of(const fs::path& file, const std::string& sha256) {
+  const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
+  return digest == sha256 ? std::string() : fmt::format("its SHA-256 is {} instead of {}", digest, sha256);
+}
+
 }  // namespace
 
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context) {
-  if (!context.options.file.empty() || !context.options.precision.empty() || !context.options.reranker.empty()) {
-    throw Error(ErrorCode::usage,
-                format_message("{}, {} and {} are for the files of a repository; an address names one",
-                               setting_named("file"), setting_named("precision"), setting_named("reranker")));
-  }
+  refuse_choices_of_files(context.options);
   const std::string sha256 = sha256_for(reference, context.options), origin = origin_of(reference);
   registry::Response head = context.client.send({.method = registry::Method::head, .url = reference.url});
   // Some servers know no HEAD, and an address that is signed is signed for GET: GET tells whether the file is there,
@@ -115,11 +124,7 @@ PulledModel pull_from_address(const AddressReference& reference, const Reference
       .bytes = bytes,
       .etag = is_strong ? etag : std::string(),
       .has_ranges = parts_fit && head.headers.find("accept-ranges") == "bytes",
-      .problem_of =
-          [&](const fs::path& file) {
-            const std::string digest = sha256.empty() ? sha256 : sha256_of_file(file);
-            return digest == sha256 ? std::string() : fmt::format("its SHA-256 is {} instead of {}", digest, sha256);
-          },
+      .problem_of = [&](const fs::path& file) { return problem_of(file, sha256); },
       .error_of = [&](const registry::Response& response) { return address_error(origin, response.status); },
       .on_answer = {}};
   const ScratchFolder scratch(downloads.path() / "import");

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -387,6 +388,33 @@ void say_what_is_unchecked(const HubModelInfo& info, std::span<const std::string
                           info.repository, unknown, counted(names.size(), "file")));
 }
 
+// The package of what was downloaded to the folder, and what it is in a few words.
+std::pair<StoredPackage, std::string> store_downloaded(const registry::FileChoice& choice, const fs::path& folder,
+                                                       const std::string& repository, const Reference& name,
+                                                       const PackageOrigin& origin, const PullContext& context) {
+  ImportRequest import{.folder = (folder / choice.gguf_file).string(),
+                       .output = {},
+                       .file = choice.model_file,
+                       .tags = {name.text()},
+                       .load = {},
+                       .quantize = {}};
+  import.package_name = package_name(repository);
+  import.origin = origin;
+  import.reranker = context.options.reranker;
+  if (choice.model_file.empty()) context.say("converting the weights to ONNX");
+  say_where_checked(context);
+  try {
+    const ImportedFolder made = import_folder(import, context.store);
+    if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");
+    return {package_of(made.package->stored),
+            made.package->task.empty() ? counted(made.package->dimension, "dimension") : made.package->task};
+  } catch (const Error& error) {
+    throw as_of_hub(error, folder, repository)
+        .within(fmt::format("{} was downloaded but cannot be stored as a model (gpux prune removes the files)",
+                            repository));
+  }
+}
+
 }  // namespace
 
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context) {
@@ -434,27 +462,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   if (!choice.model_file.empty()) files.fetch(further_data(info, folder, choice.model_file, choice.files));
   context.client.options().cancellation.check();
 
-  ImportRequest import{.folder = (folder / choice.gguf_file).string(),
-                       .output = {},
-                       .file = choice.model_file,
-                       .tags = {name.text()},
-                       .load = {},
-                       .quantize = {}};
-  import.package_name = package_name(info.repository);
-  import.origin = origin;
-  import.reranker = context.options.reranker;
-  if (choice.model_file.empty()) context.say("converting the weights to ONNX");
-  say_where_checked(context);
-  try {
-    const ImportedFolder made = import_folder(import, context.store);
-    if (!made.package) throw Error(ErrorCode::internal, "the model was not stored");
-    pulled.package = package_of(made.package->stored);
-    pulled.summary = made.package->task.empty() ? counted(made.package->dimension, "dimension") : made.package->task;
-  } catch (const Error& error) {
-    throw as_of_hub(error, folder, repository)
-        .within(fmt::format("{} was downloaded but cannot be stored as a model (gpux prune removes the files)",
-                            repository));
-  }
+  std::tie(pulled.package, pulled.summary) = store_downloaded(choice, folder, repository, name, origin, context);
   pulled.received_bytes = files.received();
   pulled.reused_bytes = files.reused();
   downloads.remove(files.keys());

@@ -10,7 +10,7 @@
 #include "checkpoint/sentence_model.h"
 #include "embedding/text_batching.h"
 #include "gpux/error.h"
-#include "runtime/image_input.h"
+#include "project/image_input.h"
 #include "runtime/scheduling/batch.h"
 
 namespace gpux {
@@ -159,7 +159,7 @@ void read_rows(const ProjectFile& project, SizeFacts& facts) {
 
 void read_images(const ProjectFile& project, const Signature& signature, SizeFacts& facts) {
   if (!project.image_tower.empty()) return;
-  const auto images = runtime::image_input(&project, signature, {.path = true});
+  const auto images = gpux::image_input(&project, signature, {.path = true});
   if (!images) return;
   const image::Recipe& recipe = images->recipe;
   std::optional<image::Size> size = recipe.crop;

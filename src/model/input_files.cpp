@@ -85,12 +85,11 @@ Value text_value(std::string_view text, const SignatureEntry& entry) {
   return pipeline::read_json_input(json, entry);
 }
 
-Value image_value(std::string_view bytes, const runtime::ImageInput& image) {
+Value image_value(std::string_view bytes, const ImageInput& image) {
   return image::read_image(bytes, image.recipe, {.base64 = false, .data_url = false});
 }
 
-Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry,
-                      const runtime::ImageInput* image) {
+Value read_value_file(const std::filesystem::path& file, const SignatureEntry& entry, const ImageInput* image) {
   const std::string extension = lower(file.extension().string());
   if (is_image(extension)) {
     if (image == nullptr || image->name != entry.name) {
@@ -122,8 +121,8 @@ Value read_value_file(const std::filesystem::path& file, const SignatureEntry& e
 /// What the other inputs of a call are, for a text or image that does not say its input's name.
 struct Around {
   const Signature& signature;
-  const runtime::ImageInput* image;  ///< may be null
-  std::vector<std::string> given;    ///< names of inputs that are given by name
+  const ImageInput* image;         ///< may be null
+  std::vector<std::string> given;  ///< names of inputs that are given by name
 };
 
 // What it is shows in its bytes: of standard input and of files without a known extension.
@@ -159,7 +158,7 @@ bool is_recognised(std::string_view content, const Around& around) {
 
 pipeline::Items read_file_input(const std::filesystem::path& file, const Around& around) {
   const Signature& signature = around.signature;
-  const runtime::ImageInput* image = around.image;
+  const ImageInput* image = around.image;
   const std::string extension = lower(file.extension().string());
   const auto mapped = std::make_shared<MappedFile>(file);
   try {
@@ -261,7 +260,7 @@ bool given(const InputFlags& flags) {
   return !flags.inputs.empty() || !flags.file.empty() || !flags.words.empty();
 }
 
-pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature, const runtime::ImageInput* image) {
+pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature, const ImageInput* image) {
   std::vector<std::string> texts = flags.inputs;
   if (!flags.file.empty()) texts.push_back(flags.file == "-" ? "-" : "@" + flags.file);
   if (texts.empty() && flags.words.empty()) return {{NamedValues{}}, false};
@@ -290,7 +289,7 @@ pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature,
   return inputs;
 }
 
-std::optional<pipeline::Items> read_piped_inputs(const Signature& signature, const runtime::ImageInput* image) {
+std::optional<pipeline::Items> read_piped_inputs(const Signature& signature, const ImageInput* image) {
   const bool needs_some = std::ranges::any_of(signature.inputs, &SignatureEntry::required);
   if (!needs_some || ::isatty(STDIN_FILENO) != 0) return std::nullopt;
   const int first = std::fgetc(stdin);

@@ -23,13 +23,11 @@ struct InputFlags {
 /// bytes: images, .npy and .npz files, JSON, texts.
 /// Errors invalid_input with the place, not_found, usage; of check_text_argument() for texts.
 /// Texts and image files for `image`, which may be null, are images.
-pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature,
-                            const runtime::ImageInput* image = nullptr);
+pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature, const ImageInput* image = nullptr);
 
 /// What standard input holds where no input was given, the model needs some, and something is piped in; empty
 /// otherwise. Errors as of read_inputs().
-std::optional<pipeline::Items> read_piped_inputs(const Signature& signature,
-                                                 const runtime::ImageInput* image = nullptr);
+std::optional<pipeline::Items> read_piped_inputs(const Signature& signature, const ImageInput* image = nullptr);
 
 /// Whether any input was given.
 bool given(const InputFlags& flags);

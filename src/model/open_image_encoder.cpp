@@ -69,11 +69,10 @@ std::optional<ImageTower> image_tower_of(const LocatedModel& located) {
   return tower;
 }
 
-runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
-                                   const image::Sources& sources) {
+ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower, const image::Sources& sources) {
   const Signature signature = ModelInspector::inspect(tower.onnx_file).signature;
   const ProjectFile* project = located.project ? &*located.project : nullptr;
-  std::optional<runtime::ImageInput> input = runtime::image_input(project, signature, sources);
+  std::optional<ImageInput> input = gpux::image_input(project, signature, sources);
   if (input) return *std::move(input);
   throw Error(
       ErrorCode::invalid_config,
@@ -122,7 +121,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
       .digest = {},
       .dimension = flags.dimensions,
       .workers = std::max(1U, usable_processors(Machine::this_one()) / threads)};
-  runtime::ImageInput input = image_input_of(located, *tower, sources);
+  ImageInput input = image_input_of(located, *tower, sources);
   encoder.embedder = std::make_unique<embedding::ImageEmbedder>(tower->facts, std::move(input),
                                                                 load_image_tower(located, *tower, std::move(settings)));
   encoder.embedder->encoder().check(encoder.options);

@@ -24,8 +24,8 @@ struct ImageTower {
 [[nodiscard]] std::optional<ImageTower> image_tower_of(const LocatedModel& located);
 
 /// The input that takes images, and how they become its values. Errors invalid_config, invalid_model.
-[[nodiscard]] runtime::ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
-                                                 const image::Sources& sources);
+[[nodiscard]] ImageInput image_input_of(const LocatedModel& located, const ImageTower& tower,
+                                        const image::Sources& sources);
 
 /// Makes a session of the tower, with the settings of the model. Errors as of Runtime and require_precision().
 [[nodiscard]] Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings);

@@ -65,7 +65,7 @@ void OpenModel::open_image_input() {
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   // Where there is an image tower, images are its input.
   if (project == nullptr || project->image_tower.empty()) {
-    image_input = runtime::image_input(project, info.signature, {.path = true});
+    image_input = gpux::image_input(project, info.signature, {.path = true});
   }
 }
 

@@ -12,7 +12,7 @@
 #include "model/load_settings.h"
 #include "model/locate.h"
 #include "pipeline/pipeline.h"
-#include "runtime/image_input.h"
+#include "project/image_input.h"
 
 namespace gpux {
 
@@ -24,7 +24,7 @@ struct OpenModel {
   /// Null before open_inputs(), and where the model is given no texts.
   std::shared_ptr<const pipeline::Pipeline> pipeline;
   /// Empty before open_image_input(), and where the model is given no images.
-  std::optional<runtime::ImageInput> image_input;
+  std::optional<ImageInput> image_input;
 
   /// Reads what makes inputs of texts and images: for those who are given some. Errors not_found, invalid_model,
   /// invalid_config.

@@ -20,7 +20,7 @@ std::vector<std::string> names_of(const Signature& signature) {
   return names;
 }
 
-NamedValues read_object(std::string_view text, const Signature& signature, const runtime::ImageInput* image,
+NamedValues read_object(std::string_view text, const Signature& signature, const ImageInput* image,
                         Images images = Images::read) {
   NamedValues item;
   for (const JsonInput& member : split_object(text)) {
@@ -111,8 +111,7 @@ const SignatureEntry& only_input(const Signature& signature, const std::string& 
   return *only;
 }
 
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const runtime::ImageInput* image,
-                      Images images) {
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image, Images images) {
   constexpr std::string_view space = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(space);
   const bool is_text = begin != std::string_view::npos && text[begin] == '"';
@@ -142,7 +141,7 @@ Value read_json_input(std::string_view text, const SignatureEntry& entry, const 
   return takes_texts ? read_texts(type) : read_json_value(text, type, entry.name);
 }
 
-Items read_json_lines(std::string_view text, const Signature& signature, const runtime::ImageInput* image) {
+Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image) {
   Items inputs;
   inputs.is_list = true;
   const std::vector<std::string_view> lines = split_lines(text);
@@ -183,14 +182,14 @@ UnreadItems split_json_items(std::string_view text) {
 }
 
 NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
-                           const runtime::ImageInput* image, Images images) {
+                           const ImageInput* image, Images images) {
   const std::string_view text = unread.items.at(index);
   if (!unread.is_bare) return read_object(text, signature, image, images);
   const SignatureEntry& entry = only_input(signature, "a JSON value");
   return {{entry.name, read_json_input(text, entry, image, images)}};
 }
 
-Items read_json_items(std::string_view text, const Signature& signature, const runtime::ImageInput* image) {
+Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image) {
   const UnreadItems unread = split_json_items(text);
   Items read;
   read.is_list = unread.is_list;

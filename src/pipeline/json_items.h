@@ -9,8 +9,8 @@
 
 #include "gpux/model_info.h"
 #include "gpux/tensor.h"
+#include "project/image_input.h"
 #include "project/project_file.h"
-#include "runtime/image_input.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::pipeline {
@@ -46,19 +46,19 @@ UnreadItems split_json_items(std::string_view text);
 
 /// Reads one of them; the error does not name it.
 NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const Signature& signature,
-                           const runtime::ImageInput* image = nullptr, Images images = Images::read);
+                           const ImageInput* image = nullptr, Images images = Images::read);
 
 /// Reads JSON in the types that the signature declares: an object {input: value}, a list of objects, objects one a
 /// line, or the bare value of a model with a single input; a text alone is a list of one.
 /// Texts for `image`, which may be null, are images. Errors invalid_input with the
 /// place.
-Items read_json_items(std::string_view text, const Signature& signature, const runtime::ImageInput* image = nullptr);
+Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
 /// One object a line: a list however many there are.
-Items read_json_lines(std::string_view text, const Signature& signature, const runtime::ImageInput* image = nullptr);
+Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
 /// One value, in the same way.
-Value read_json_input(std::string_view text, const SignatureEntry& entry, const runtime::ImageInput* image = nullptr,
+Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image = nullptr,
                       Images images = Images::read);
 
 /// One result as a JSON object {output: nested list}, with "labels" where `declared` has some; texts that it says are

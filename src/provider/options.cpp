@@ -398,10 +398,10 @@ bool names_a_place(std::string_view provider, std::string_view name, std::string
   return option != nullptr && option->type == OptionType::path;
 }
 
-ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
-                                bool as_plugin, std::span<const Device> devices) {
-  ResolvedOptions options;
-  CommonOptions own;
+namespace {
+
+// The user's options of the provider by name; those that all providers have go to `own`. Error usage.
+void read_given(const ProviderRow& row, const OptionList& given, CommonOptions& own, ResolvedOptions& options) {
   for (const auto& [name, value] : given) {
     // OpenVINO has a precision of its own, with a value more than everybody's.
     const bool own_value = row.id == "openvino" && name == "precision" && lower(value) == "accuracy";
@@ -420,6 +420,15 @@ ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given,
     }
     put(options, name, checked_value(row, *option, name, value));
   }
+}
+
+}  // namespace
+
+ResolvedOptions resolve_options(const ProviderRow& row, const OptionList& given, const CommonOptions& common,
+                                bool as_plugin, std::span<const Device> devices) {
+  ResolvedOptions options;
+  CommonOptions own;
+  read_given(row, given, own, options);
   // An option of the user's for just this provider must have a counterpart; one for all providers may lack it.
   const auto apply = [&](const char* name, bool own_given, bool common_given, auto&& action) {
     if (!own_given && !common_given) return;

@@ -94,48 +94,29 @@ std::vector<fs::path> vendor_library_folders_around(const fs::path& library) {
   return folders;
 }
 
-std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine) {
-  std::vector<PluginFile> plugins;
-  const auto add = [&](const std::string& name, const fs::path& library, const char* origin,
-                       const std::string& package = {}) {
+namespace {
+
+/// Lists plugins, each library once.
+class PluginList {
+ public:
+  void add(const std::string& name, const fs::path& library, const char* origin, const std::string& package = {}) {
     std::error_code error;
     const fs::path file = fs::canonical(library, error);
     if (error) return;
-    const bool known =
-        std::any_of(plugins.begin(), plugins.end(), [&](const PluginFile& plugin) { return plugin.library == file; });
-    if (!known) plugins.push_back({name, file, origin, package});
-  };
+    const bool known = std::ranges::any_of(plugins_, [&](const PluginFile& plugin) { return plugin.library == file; });
+    if (!known) plugins_.push_back({name, file, origin, package});
+  }
+
   // Beside its provider there may be the provider's own dependencies.
-  const auto add_folder = [&](const fs::path& folder, const char* origin) {
+  void add_folder(const fs::path& folder, const char* origin) {
     for (const fs::path& file : libraries_in(folder, 0)) {
       const ort::ProviderFile provider = ort::read_provider_file(file);
       if (!provider.is_known || provider.is_plugin || provider.is_bridge) add(file.stem(), file, origin);
     }
-  };
-  const auto add_package = [&](const fs::path& folder, const char* origin) {
-    const std::string package = folder.filename();
-    std::vector<fs::path> found;
-    for (const fs::path& file : libraries_in(folder, 3)) {
-      const ort::ProviderFile provider = ort::read_provider_file(file);
-      const bool has_its_name = file.filename().string().starts_with(provider_stem);
-      if (provider.is_known ? provider.is_plugin : has_its_name) found.push_back(file);
-    }
-    for (const fs::path& file : found) {
-      const std::string name = short_name_of(package);
-      add(found.size() == 1 ? name : fmt::format("{}-{}", name, file.stem().string()), file, origin, package);
-    }
-  };
-  for (const ProviderLibrary& library : given) {
-    std::error_code error;
-    if (!fs::is_regular_file(library.path, error)) {
-      throw Error(ErrorCode::not_found,
-                  format_message("provider library {}: '{}' does not exist", library.name, file_at(library.path)));
-    }
-    add(library.name, library.path, given_origin);
   }
-  add_folder(machine.home_folder() / "providers", "GPUX_HOME");
-  for (const fs::path& folder : ort::own_library_folders(machine)) add_folder(folder / "providers", "beside gpux");
-  const auto add_packages = [&](const fs::path& packages, const char* origin) {
+
+  // A folder of Python packages.
+  void add_packages(const fs::path& packages, const char* origin) {
     std::error_code error;
     std::vector<fs::path> folders;
     for (fs::directory_iterator entry(packages, error), end; !error && entry != end; entry.increment(error)) {
@@ -153,11 +134,50 @@ std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, con
       const ort::ProviderFile provider = ort::read_provider_file(file);
       if (provider.is_plugin && !provider.is_bridge) add(file.stem(), file, origin);
     }
-  };
-  for (const fs::path& packages : ort::installed_package_folders(machine))
-    add_packages(packages, ort::installed_origin);
-  for (const fs::path& packages : ort::python_package_folders(machine)) add_packages(packages, "Python package");
-  return plugins;
+  }
+
+  [[nodiscard]] std::vector<PluginFile> take() { return std::move(plugins_); }
+
+ private:
+  void add_package(const fs::path& folder, const char* origin) {
+    const std::string package = folder.filename();
+    std::vector<fs::path> found;
+    for (const fs::path& file : libraries_in(folder, 3)) {
+      const ort::ProviderFile provider = ort::read_provider_file(file);
+      const bool has_its_name = file.filename().string().starts_with(provider_stem);
+      if (provider.is_known ? provider.is_plugin : has_its_name) found.push_back(file);
+    }
+    for (const fs::path& file : found) {
+      const std::string name = short_name_of(package);
+      add(found.size() == 1 ? name : fmt::format("{}-{}", name, file.stem().string()), file, origin, package);
+    }
+  }
+
+  std::vector<PluginFile> plugins_;
+};
+
+}  // namespace
+
+std::vector<PluginFile> find_plugins(std::span<const ProviderLibrary> given, const Machine& machine) {
+  PluginList plugins;
+  for (const ProviderLibrary& library : given) {
+    std::error_code error;
+    if (!fs::is_regular_file(library.path, error)) {
+      throw Error(ErrorCode::not_found,
+                  format_message("provider library {}: '{}' does not exist", library.name, file_at(library.path)));
+    }
+    plugins.add(library.name, library.path, given_origin);
+  }
+  plugins.add_folder(machine.home_folder() / "providers", "GPUX_HOME");
+  for (const fs::path& folder : ort::own_library_folders(machine)) {
+    plugins.add_folder(folder / "providers", "beside gpux");
+  }
+  for (const fs::path& packages : ort::installed_package_folders(machine)) {
+    plugins.add_packages(packages, ort::installed_origin);
+  }
+  for (const fs::path& packages : ort::python_package_folders(machine))
+    plugins.add_packages(packages, "Python package");
+  return plugins.take();
 }
 
 std::vector<std::string> own_names(std::span<const PluginFile> plugins) {

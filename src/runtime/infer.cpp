@@ -37,6 +37,43 @@ NamedValues owned(NamedValues inputs) {
   return inputs;
 }
 
+/// What has become of a run whose caller may have left.
+template <typename Results>
+struct Outcome {
+  std::mutex mutex;
+  std::condition_variable done;
+  std::optional<Results> results;
+  std::optional<Error> error;
+  bool abandoned = false;
+  runtime::StopHandle handle;
+
+  explicit Outcome(bool is_in_worker) : handle(is_in_worker) {}
+};
+
+template <typename State, typename Results, typename Run>
+void finish_run(State& state, Outcome<Results>& outcome, const Run& run) {
+  std::optional<Results> results;
+  std::optional<Error> error;
+  try {
+    results = run(state, &outcome.handle);
+  } catch (const Error& failure) {
+    error = failure;
+  } catch (const std::exception& failure) {
+    error = Error(ErrorCode::internal, failure.what());
+  }
+  {
+    const std::lock_guard lock(outcome.mutex);
+    outcome.results = std::move(results);
+    outcome.error = std::move(error);
+    if (outcome.abandoned) {
+      const std::lock_guard state_lock(state.mutex);
+      --state.abandoned_runs;
+      state.returned.notify_all();
+    }
+  }
+  outcome.done.notify_all();
+}
+
 }  // namespace
 
 // Calls `run` with a handle, or none, within the time that the options give it. A run that is not over by then goes on
@@ -53,42 +90,11 @@ auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const Inf
     return run(state, &handle);
   }
 
-  struct Outcome {
-    std::mutex mutex;
-    std::condition_variable done;
-    std::optional<Results> results;
-    std::optional<Error> error;
-    bool abandoned = false;
-    runtime::StopHandle handle;
-
-    explicit Outcome(bool is_in_worker) : handle(is_in_worker) {}
-  };
-
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
-  auto outcome = std::make_shared<Outcome>(state.session->runs_in_worker());
-  std::thread runner = start_thread([shared, outcome, held = std::move(run).held()] {
-    std::optional<Results> results;
-    std::optional<Error> error;
-    try {
-      results = held(*shared, &outcome->handle);
-    } catch (const Error& failure) {
-      error = failure;
-    } catch (const std::exception& failure) {
-      error = Error(ErrorCode::internal, failure.what());
-    }
-    {
-      const std::lock_guard lock(outcome->mutex);
-      outcome->results = std::move(results);
-      outcome->error = std::move(error);
-      if (outcome->abandoned) {
-        const std::lock_guard state_lock(shared->mutex);
-        --shared->abandoned_runs;
-        shared->returned.notify_all();
-      }
-    }
-    outcome->done.notify_all();
-  });
+  auto outcome = std::make_shared<Outcome<Results>>(state.session->runs_in_worker());
+  std::thread runner =
+      start_thread([shared, outcome, held = std::move(run).held()] { finish_run(*shared, *outcome, held); });
 
   const std::stop_callback stopping(options.stop, [&outcome] { outcome->handle.stop(); });
   std::unique_lock lock(outcome->mutex);

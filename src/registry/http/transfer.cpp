@@ -223,6 +223,21 @@ struct Connection::Handles {
     }
   }
 
+  void set_connection(const Request& request, const ClientOptions& options, bool is_document) const {
+    set(CURLOPT_PATH_AS_IS, 1L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_FRESH_CONNECT, request.needs_new_connection ? 1L : 0L);
+    set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    set(CURLOPT_TCP_KEEPALIVE, 1L);
+    constexpr long buffer_bytes = 256L << 10;
+    set(CURLOPT_BUFFERSIZE, buffer_bytes);
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
+    set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.least_bytes_per_second));
+    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
+    if (is_document)
+      set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::chrono::milliseconds(options.document_timeout).count()));
+  }
+
   void set_security(const Url& url, const ClientOptions& options) const {
     if (url.scheme != "https") return;
     if (names_host(options.insecure_hosts, url)) {
@@ -301,6 +316,33 @@ Connection::Connection() : handles_(std::make_unique<Handles>()) {}
 
 Connection::~Connection() = default;
 
+namespace {
+
+void add_headers(HeaderList& list, const Request& request, bool with_authorization) {
+  bool has_content_type = false;
+  for (const auto& [name, value] : request.headers) {
+    list.add(fmt::format("{}: {}", name, value));
+    has_content_type = has_content_type || name == "Content-Type";
+  }
+  list.add("Expect:");
+  // libcurl would add that of a form.
+  if (!has_content_type) list.add("Content-Type:");
+  if (with_authorization && !request.authorization.empty()) list.add("Authorization: " + request.authorization);
+}
+
+// `said`: by libcurl.
+TransferError transfer_error(CURLcode code, std::string_view said, const Transfer& transfer, const Url& url,
+                             Method method, bool is_out_of_time) {
+  // So libcurl calls a line of the header that does not end, before 8.6.
+  const bool is_too_long = code == CURLE_OUT_OF_MEMORY && transfer.has_status && !transfer.is_answered;
+  const std::string_view why = is_too_long ? "the header of the answer is too long" : said;
+  return {Error(ErrorCode::network, format_message("{} {} failed: {}{}", to_string(method), without_query(url.text()),
+                                                   why, remedy_for(code, url))),
+          is_transient(code) && !is_out_of_time};
+}
+
+}  // namespace
+
 Response Connection::transfer(const Request& request, Method method, const Url& url, bool with_authorization,
                               const ClientOptions& options, bool& received) {
   const Handles& handles = *handles_;
@@ -310,20 +352,9 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   std::array<char, CURL_ERROR_SIZE> reason{};
   const std::string address = url.text();
   handles.set(CURLOPT_URL, address.c_str());
-  handles.set(CURLOPT_PATH_AS_IS, 1L);
-  handles.set(CURLOPT_NOSIGNAL, 1L);
-  handles.set(CURLOPT_FRESH_CONNECT, request.needs_new_connection ? 1L : 0L);
-  handles.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  handles.set(CURLOPT_TCP_KEEPALIVE, 1L);
-  constexpr long buffer_bytes = 256L << 10;
-  handles.set(CURLOPT_BUFFERSIZE, buffer_bytes);
   handles.set(CURLOPT_ERRORBUFFER, reason.data());
-  handles.set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
-  handles.set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.least_bytes_per_second));
-  handles.set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
   const bool is_document = !request.on_body && !std::holds_alternative<FileRange>(request.body);
-  if (is_document)
-    handles.set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::chrono::milliseconds(options.document_timeout).count()));
+  handles.set_connection(request, options, is_document);
   const std::string agent = fmt::format("gpux/{}", version());
   handles.set(CURLOPT_USERAGENT, agent.c_str());
   handles.set(CURLOPT_HEADERFUNCTION, on_header);
@@ -334,15 +365,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set_proxy(url);
   handles.set_method(method, request, transfer);
   HeaderList list;
-  bool has_content_type = false;
-  for (const auto& [name, value] : request.headers) {
-    list.add(fmt::format("{}: {}", name, value));
-    has_content_type = has_content_type || name == "Content-Type";
-  }
-  list.add("Expect:");
-  // libcurl would add that of a form.
-  if (!has_content_type) list.add("Content-Type:");
-  if (with_authorization && !request.authorization.empty()) list.add("Authorization: " + request.authorization);
+  add_headers(list, request, with_authorization);
   handles.set(CURLOPT_HTTPHEADER, list.list);
   std::string range;
   if (request.range) {
@@ -373,16 +396,8 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   if (code != CURLE_OK && !is_failure_body_cut) {
     // libcurl's clock counts milliseconds, and may end a little earlier.
     constexpr std::chrono::milliseconds margin{100};
-    const bool is_out_of_time =
-        is_document && std::chrono::steady_clock::now() - start >= options.document_timeout - margin;
-    const std::string_view said = reason[0] != '\0' ? reason.data() : curl.easy_strerror(code);
-    // So libcurl calls a line of the header that does not end, before 8.6.
-    const bool is_too_long = code == CURLE_OUT_OF_MEMORY && transfer.has_status && !transfer.is_answered;
-    const std::string_view why = is_too_long ? "the header of the answer is too long" : said;
-    throw TransferError(
-        Error(ErrorCode::network, format_message("{} {} failed: {}{}", to_string(method), without_query(url.text()),
-                                                 why, remedy_for(code, url))),
-        is_transient(code) && !is_out_of_time);
+    throw transfer_error(code, reason[0] != '\0' ? reason.data() : curl.easy_strerror(code), transfer, url, method,
+                         is_document && std::chrono::steady_clock::now() - start >= options.document_timeout - margin);
   }
   transfer.begin_answer();
   transfer.response.url = address;

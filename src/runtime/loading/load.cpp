@@ -450,6 +450,124 @@ void drop_culprit(const Error& error, const std::filesystem::path& file, const s
   fail_strictly(wanted, plan.verdict);
 }
 
+/// Tries one session after the other, each without what made the one before fail, until there is one.
+class SessionSearch {
+ public:
+  // `wanted`: the provider that is insisted on. All are borrowed; the plan loses the providers that fail.
+  SessionSearch(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+                const std::filesystem::path& profile_prefix, const std::string& wanted, Plan& plan)
+      : model_(model),
+        info_(info),
+        options_(options),
+        wanted_(wanted),
+        plan_(plan),
+        settings_(settings_for(options, profile_prefix)),
+        optimization_(settings_.optimization),
+        rewritten_(options, info.signature) {}
+
+  ort::Session find() {
+    for (;;) {
+      choose();
+      try {
+        return open();
+      } catch (const Error& error) {
+        remove_profiles(settings_.profile_prefix);
+        go_on_without(error);
+      }
+    }
+  }
+
+  // Of the last session.
+  [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
+
+  [[nodiscard]] const PrecisionVariant* variant() const noexcept { return variant_; }
+
+  [[nodiscard]] const RewrittenModel& rewritten() const noexcept { return rewritten_; }
+
+  [[nodiscard]] const ort::SessionSettings& settings() const noexcept { return settings_; }
+
+ private:
+  void choose() {
+    settings_.providers.clear();
+    for (const Candidate& candidate : plan_.candidates) settings_.providers.push_back(candidate.append);
+    variant_ = variant_for(plan_, options_);
+    graph_ = variant_ == nullptr && !graphs_fail_ ? graph_for(plan_, options_) : nullptr;
+    settings_.optimization = graph_ != nullptr ? ort::OptimizationLevel::disabled : optimization_;
+    file_ = variant_ != nullptr ? variant_->file : graph_ != nullptr ? graph_->file : model_;
+  }
+
+  ort::Session open() {
+    // Its external data, too, has to be beside it.
+    const ModelInfo info = file_ == model_ ? info_ : ModelInspector::inspect(file_);
+    if (file_ != model_) refuse_compiled_code(info, options_);
+    if (!options_.map_weights) settings_.changing_files = onnx::files_of(file_, info);
+    const std::optional<std::string> content = rewritten_.of(file_, info, plan_, settings_, graph_ != nullptr);
+    ort::Session session =
+        content ? session_of_content(*content, file_, settings_) : open_session(file_, settings_, options_, plan_);
+    if (graph_ != nullptr) plan_.verdict.notes.push_back("the graph optimized when the package was built is used");
+    return session;
+  }
+
+  // Of the error that is being handled. Throws where nothing is left that the next session could do without.
+  void go_on_without(const Error& error) {
+    if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
+    if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
+    if (graph_ != nullptr) {
+      graphs_fail_ = true;
+      plan_.verdict.notes.push_back("the graph optimized when the package was built is not used: " + error.message());
+      return;
+    }
+    if (rewritten_.give_up(error.message())) return;
+    if (discard_kept_engine(error, file_, plan_)) return;
+    if (forget_derived_shapes(plan_, error.message())) return;
+    if (plan_.candidates.empty()) throw model_error(error, model_);
+    drop_culprit(error, file_, model_, wanted_, options_, plan_);
+  }
+
+  const std::filesystem::path& model_;
+  const ModelInfo& info_;
+  const LoadOptions& options_;
+  const std::string& wanted_;
+  Plan& plan_;
+  ort::SessionSettings settings_;
+  ort::OptimizationLevel optimization_;
+  RewrittenModel rewritten_;
+  std::filesystem::path file_;
+  const PrecisionVariant* variant_ = nullptr;
+  const OptimizedGraph* graph_ = nullptr;
+  bool graphs_fail_ = false;
+};
+
+// What the session says of itself. Errors of what was insisted on, and is not so.
+void complete_verdict(const ort::Session& session, const SessionSearch& search, const std::string& wanted,
+                      const std::filesystem::path& weights_file, const ModelInfo& info, const LoadOptions& options,
+                      Plan& plan) {
+  Verdict& verdict = plan.verdict;
+  if (!has_cpu(verdict)) {
+    // ONNX Runtime gives to the CPU what a list without it leaves over; the verdict says so.
+    ProviderAttempt attempt;
+    attempt.id = "cpu";
+    attempt.ort_name = "CPUExecutionProvider";
+    attempt.outcome = Outcome::active;
+    attempt.reason = "not in the list: it took what the others left";
+    verdict.tried.push_back(std::move(attempt));
+  }
+  const std::vector<ort::AssignedNode> nodes = session.assignment();
+  provider::PlacementEvidence evidence{.uses_other_device = session.uses_other_device()};
+  if (provider::may_leave_out_nodes(nodes, verdict)) {
+    evidence.has_work = onnx::input_flow(weights_file).reaches_outputs;
+  }
+  provider::apply_placement(nodes, session.log(), verdict, evidence);
+  verdict.fell_back = has_work(verdict) && wanted != "cpu" && !is_active(wanted, verdict);
+  check_after(plan, wanted, options);
+  tell_precision(plan, info, options, search.variant(), verdict);
+  tell_options(plan, options, verdict);
+  search.rewritten().tell(plan, verdict);
+  if (session.uses_pinned_memory()) {
+    verdict.notes.emplace_back("inputs and outputs are copied by way of pinned memory");
+  }
+}
+
 }  // namespace
 
 void remove_profiles(const std::filesystem::path& prefix) {
@@ -472,87 +590,29 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
 
   std::filesystem::path profile_prefix;
   if (!options.profile.empty()) profile_prefix = fmt::format("{}.{}.part", options.profile.string(), ::getpid());
-  ort::SessionSettings settings = settings_for(options, profile_prefix);
   const std::uint64_t resident_before_bytes = resident_bytes();
-  const ort::OptimizationLevel optimization = settings.optimization;
+  SessionSearch search(model, info, options, profile_prefix, wanted, plan);
   OptimizedGraph written;
+  std::filesystem::path weights_file;
   std::optional<ort::Session> session;
-  std::filesystem::path loaded;
-  const PrecisionVariant* variant = nullptr;
-  bool graphs_fail = false;
-  RewrittenModel rewritten(options, info.signature);
   try {
-    while (!session) {
-      settings.providers.clear();
-      for (const Candidate& candidate : plan.candidates) settings.providers.push_back(candidate.append);
-      variant = variant_for(plan, options);
-      const OptimizedGraph* graph = variant == nullptr && !graphs_fail ? graph_for(plan, options) : nullptr;
-      settings.optimization = graph != nullptr ? ort::OptimizationLevel::disabled : optimization;
-      const std::filesystem::path& file = variant != nullptr ? variant->file : graph != nullptr ? graph->file : model;
-      try {
-        // Its external data, too, has to be beside it.
-        const ModelInfo info_of_file = file == model ? info : ModelInspector::inspect(file);
-        if (file != model) refuse_compiled_code(info_of_file, options);
-        if (!options.map_weights) settings.changing_files = onnx::files_of(file, info_of_file);
-        loaded = file;
-        const std::optional<std::string> content = rewritten.of(file, info_of_file, plan, settings, graph != nullptr);
-        session.emplace(content ? session_of_content(*content, file, settings)
-                                : open_session(file, settings, options, plan));
-        if (graph != nullptr) plan.verdict.notes.push_back("the graph optimized when the package was built is used");
-      } catch (const Error& error) {
-        remove_profiles(profile_prefix);
-        if (error.code() == ErrorCode::usage) throw;  // a library of custom operators
-        if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
-        if (graph != nullptr) {
-          graphs_fail = true;
-          plan.verdict.notes.push_back("the graph optimized when the package was built is not used: " +
-                                       error.message());
-          continue;
-        }
-        if (rewritten.give_up(error.message())) continue;
-        if (discard_kept_engine(error, file, plan)) continue;
-        if (forget_derived_shapes(plan, error.message())) continue;
-        if (plan.candidates.empty()) throw model_error(error, model);
-        drop_culprit(error, file, model, wanted, options, plan);
-      }
-    }
-    Verdict& verdict = plan.verdict;
-    if (!has_cpu(verdict)) {
-      // ONNX Runtime gives to the CPU what a list without it leaves over; the verdict says so.
-      ProviderAttempt attempt;
-      attempt.id = "cpu";
-      attempt.ort_name = "CPUExecutionProvider";
-      attempt.outcome = Outcome::active;
-      attempt.reason = "not in the list: it took what the others left";
-      verdict.tried.push_back(std::move(attempt));
-    }
-    const std::vector<ort::AssignedNode> nodes = session->assignment();
-    provider::PlacementEvidence evidence{.uses_other_device = session->uses_other_device()};
-    if (provider::may_leave_out_nodes(nodes, verdict)) {
-      evidence.has_work = onnx::input_flow(variant == nullptr ? model : variant->file).reaches_outputs;
-    }
-    provider::apply_placement(nodes, session->log(), verdict, evidence);
-    verdict.fell_back = has_work(verdict) && wanted != "cpu" && !is_active(wanted, verdict);
-    check_after(plan, wanted, options);
-    tell_precision(plan, info, options, variant, verdict);
-    tell_options(plan, options, verdict);
-    rewritten.tell(plan, verdict);
-    if (session->uses_pinned_memory()) {
-      verdict.notes.emplace_back("inputs and outputs are copied by way of pinned memory");
-    }
-    written = written_graph(plan, options, settings);
+    session = search.find();
+    weights_file = search.variant() == nullptr ? model : search.variant()->file;
+    complete_verdict(*session, search, wanted, weights_file, info, options, plan);
+    written = written_graph(plan, options, search.settings());
   } catch (const Error&) {
     session.reset();
     remove_profiles(profile_prefix);
     throw;
   }
+  const RewrittenModel& rewritten = search.rewritten();
   const bool memory_limited_by_provider = limits_memory(plan);
   std::string computed = computed_by(plan, options) + fmt::format("changes {}\n", rewritten.identity());
-  isolation::LoadedIdentity identity = identity_of(plan, options, loaded);
+  isolation::LoadedIdentity identity = identity_of(plan, options, search.file());
   identity.emplace_back("what is changed in the model", rewritten.identity());
   return {.session = std::make_unique<ort::Session>(std::move(*session)),
           .verdict = std::move(plan.verdict),
-          .weights_file = variant == nullptr ? model : variant->file,
+          .weights_file = std::move(weights_file),
           .profile_prefix = profile_prefix,
           .memory_limited_by_provider = memory_limited_by_provider,
           .resident_before_bytes = resident_before_bytes,

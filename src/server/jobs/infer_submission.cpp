@@ -163,7 +163,7 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, runtime::InferRe
 
 // The images of a request, which are read one after the other.
 struct ImageValues {
-  runtime::ImageInput input;
+  ImageInput input;
   Tensor values;  // strings
   std::vector<Tensor> read;
   std::shared_ptr<MemoryShare> share;
@@ -191,7 +191,7 @@ Pending submit_images(const std::shared_ptr<ServedSession>& session, runtime::In
                            std::size_t /*index*/) mutable -> std::optional<NamedValues> {
     const auto values = images->values.strings();
     try {
-      runtime::append_image(images->input, values[images->read.size()], images->read);
+      append_image(images->input, values[images->read.size()], images->read);
     } catch (const Error& error) {
       throw error.within(fmt::format("input '{}'", images->input.name));
     }
@@ -200,7 +200,7 @@ Pending submit_images(const std::shared_ptr<ServedSession>& session, runtime::In
     }
     if (images->read.size() < values.size()) return std::nullopt;
     for (auto& [name, value] : inputs) {
-      if (name == images->input.name) value = runtime::join_images(images->input, std::move(images->read));
+      if (name == images->input.name) value = join_images(std::move(images->read));
     }
     images->read.clear();
     return std::move(inputs);
@@ -234,7 +234,7 @@ Pending submit_images(const std::shared_ptr<ServedSession>& session, runtime::In
 
 // Texts given for the input that is given images are images, whatever the protocol; null where there are none.
 const Tensor* image_values(const ServedModel& model, const NamedValues& inputs) {
-  const runtime::ImageInput* image = model.image_input();
+  const ImageInput* image = model.image_input();
   const Value* value = image == nullptr ? nullptr : find(inputs, image->name);
   const Tensor* tensor = value == nullptr ? nullptr : value->tensor();
   return tensor != nullptr && tensor->type() == ElementType::string ? tensor : nullptr;

@@ -317,6 +317,26 @@ std::string digest_of(const LocatedModel& located) {
   return located.stored ? located.stored->digest : sha256_of(PackageFingerprints().of(located));
 }
 
+void limit_batches(const OpenModel& opened, const Runtime& session, ServingOptions& options) {
+  // runtime.batch_size limits every run.
+  if (opened.settings.batch_limit != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
+  }
+  // A larger run would be refused.
+  if (const std::int64_t most = provider::max_rows_of(provider::active_profile(session.verdict()).ranges); most != 0) {
+    options.max_batch_size = std::min(options.max_batch_size, most);
+  }
+}
+
+// What becomes of the texts and images that clients send.
+void add_inputs(const OpenModel& opened, ModelParts& parts) {
+  parts.project = opened.located.project;
+  parts.pipeline = opened.pipeline;
+  parts.image_input = opened.image_input;
+  // Clients must not name files of this machine.
+  if (parts.image_input) parts.image_input->sources.path = false;
+}
+
 }  // namespace
 
 ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
@@ -352,25 +372,12 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   } else if (serving.batching) {
     refuse_batching(listed.name, serving.batching->source);
   }
-  // runtime.batch_size limits every run.
-  if (opened.settings.batch_limit != 0) {
-    options.max_batch_size = std::min(options.max_batch_size, static_cast<std::int64_t>(opened.settings.batch_limit));
-  }
-  // A larger run would be refused.
-  if (const std::int64_t most = provider::max_rows_of(provider::active_profile(session.verdict()).ranges); most != 0) {
-    options.max_batch_size = std::min(options.max_batch_size, most);
-  }
+  limit_batches(opened, session, options);
   if (!encoder && options.max_batch_size > 1) {
     options.sharing = session.run_sharing({.sizes = options.warm_up});
   }
   ModelParts parts{.name = listed.name, .version = listed.version, .digest = digest_of(opened.located)};
-  parts.project = opened.located.project;
-  parts.pipeline = opened.pipeline;
-  if (opened.image_input) {
-    // Clients must not name files of this machine.
-    opened.image_input->sources.path = false;
-    parts.image_input = *opened.image_input;
-  }
+  add_inputs(opened, parts);
   parts.encoder = std::move(encoder);
   if (const std::optional<ImageTower> tower = image_tower_of(opened.located)) {
     const Runtime* images = &session;

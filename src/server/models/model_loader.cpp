@@ -75,6 +75,22 @@ std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedM
   return bytes;
 }
 
+ModelLoader::Trial ModelLoader::try_load(const ModelSource& source,
+                                         const std::shared_ptr<ModelStatistics>& statistics) const {
+  Trial trial;
+  const MemoryOfDevices devices_before = provider::read_device_memory(Machine::this_one());
+  trial.failure = failure_of([&] {
+    if (source.fingerprint) trial.fingerprint = source.fingerprint();
+    ModelParts parts = source.load();
+    std::vector<DeviceUse> uses = device_uses(parts, devices_before);
+    trial.loaded =
+        ModelReaper::adopt(state_.reaper, std::make_unique<ServedModel>(std::move(parts), statistics, std::move(uses)));
+    trial.description = describe(*trial.loaded);
+  });
+  if (!trial.failure && !trial.description) trial.failure = Error(ErrorCode::resource_exhausted, "out of memory");
+  return trial;
+}
+
 std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEvent event, bool is_reported) {
   Aftermath after;
   std::shared_ptr<ModelStatistics> statistics;
@@ -85,20 +101,10 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     if (!entry.apply(event, after).load) return std::nullopt;
     statistics = entry.statistics;
   }
-  std::string fingerprint;
-  std::shared_ptr<ServedModel> loaded;
-  std::shared_ptr<ModelDescription> description;
   const std::uint64_t before = resident_bytes();
-  const MemoryOfDevices devices_before = provider::read_device_memory(Machine::this_one());
-  std::optional<Error> failure = failure_of([&] {
-    if (source.fingerprint) fingerprint = source.fingerprint();
-    ModelParts parts = source.load();
-    std::vector<DeviceUse> uses = device_uses(parts, devices_before);
-    loaded =
-        ModelReaper::adopt(state_.reaper, std::make_unique<ServedModel>(std::move(parts), statistics, std::move(uses)));
-    description = describe(*loaded);
-  });
-  if (!failure && !description) failure = Error(ErrorCode::resource_exhausted, "out of memory");
+  const Trial trial = try_load(source, statistics);
+  const std::shared_ptr<ServedModel>& loaded = trial.loaded;
+  const std::optional<Error>& failure = trial.failure;
   const std::uint64_t size = resident_bytes();
   ModelBudget budget = state_.options.budget;
   generation::CacheBudget::of_process()->measure(worker_bytes(source, failure ? nullptr : loaded.get()));
@@ -110,7 +116,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     const std::lock_guard lock(state_.mutex);
     ModelEntry* entry = state_.table.find(source.name, source.version);
     if (entry == nullptr) return Error(ErrorCode::interrupted, "the server is going down");
-    entry->fingerprint = fingerprint;
+    entry->fingerprint = trial.fingerprint;
     if (failure) {
       is_wanted = entry->state != ModelState::unloading;
       is_new_reason = entry->reason != for_clients(*failure).message();
@@ -121,7 +127,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
       is_wanted = entry->apply(ModelEvent::load_succeeded, after).install;
       if (is_wanted) {
         served.swap(entry->waiters);
-        entry->install(loaded, source.aliases, description, size > before ? size - before : 0);
+        entry->install(loaded, source.aliases, trial.description, size > before ? size - before : 0);
         entry->last_use = ++state_.uses;
         make_room(state_.table, *entry, budget, after);
       }
@@ -129,13 +135,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   }
   after.dropped.clear();
   if (failure) {
-    const auto& name_of = state_.options.name_of;
-    const std::string message = name_of ? failure->message(name_of) : failure->message();
-    if (is_reported || !is_wanted || !is_new_reason) {
-      log::debug("{} is not loaded: {}", label_of(source), message);
-    } else {
-      log::warning("{}: {}", label_of(source), message);
-    }
+    log_failure(source, *failure, is_reported || !is_wanted || !is_new_reason);
     fail_all(after.failed, *refusal);
     return failure;
   }
@@ -148,6 +148,16 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     if (unanswered) call_guarded(waiter.fail, for_clients(*unanswered));
   }
   return std::nullopt;
+}
+
+void ModelLoader::log_failure(const ModelSource& source, const Error& failure, bool is_known) const {
+  const auto& name_of = state_.options.name_of;
+  const std::string message = name_of ? failure.message(name_of) : failure.message();
+  if (is_known) {
+    log::debug("{} is not loaded: {}", label_of(source), message);
+  } else {
+    log::warning("{}: {}", label_of(source), message);
+  }
 }
 
 // Those of the model, whose own name `name` becomes, or where the sources cannot be listed its last ones. Throws that

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -24,7 +25,17 @@ class ModelLoader {
   std::optional<Error> load_source(const ModelSource& source, ModelEvent event, bool is_reported = false);
 
  private:
+  /// What has become of a load.
+  struct Trial {
+    std::string fingerprint;
+    std::shared_ptr<ServedModel> loaded;
+    std::shared_ptr<ModelDescription> description;
+    std::optional<Error> failure;
+  };
+
   void work();
+  [[nodiscard]] Trial try_load(const ModelSource& source, const std::shared_ptr<ModelStatistics>& statistics) const;
+  void log_failure(const ModelSource& source, const Error& failure, bool is_known) const;
   [[nodiscard]] std::uint64_t worker_bytes(const ModelSource& source, const ServedModel* loaded) const;
   void perform(const LoadJob& job);
   std::optional<Error> load_model(const LoadJob& job);

@@ -11,8 +11,8 @@
 #include "generation/model_chat.h"
 #include "gpux/generator.h"
 #include "pipeline/pipeline.h"
+#include "project/image_input.h"
 #include "project/project_file.h"
-#include "runtime/image_input.h"
 #include "server/models/device_use.h"
 #include "server/models/render_pace.h"
 #include "server/models/served_session.h"
@@ -37,7 +37,7 @@ struct ModelParts {
   SessionParts session;
   std::shared_ptr<const embedding::SentenceEncoder> encoder = {};     ///< makes vectors of texts
   std::shared_ptr<const pipeline::Pipeline> pipeline = {};            ///< makes inputs of texts
-  std::optional<runtime::ImageInput> image_input = {};                ///< the input that is given images
+  std::optional<ImageInput> image_input = {};                         ///< the input that is given images
   std::shared_ptr<const embedding::ImageEncoder> image_encoder = {};  ///< makes vectors of images
   std::optional<SessionParts> image_tower = {};                       ///< what `image_encoder` is for; empty: `session`
   TextGeneration generation = {};

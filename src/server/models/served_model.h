@@ -66,7 +66,7 @@ class ServedModel {
   [[nodiscard]] const std::shared_ptr<const pipeline::Pipeline>& pipeline() const noexcept { return parts_.pipeline; }
 
   /// The input that is given images; null where none is.
-  [[nodiscard]] const runtime::ImageInput* image_input() const noexcept {
+  [[nodiscard]] const ImageInput* image_input() const noexcept {
     return parts_.image_input ? &*parts_.image_input : nullptr;
   }
 

@@ -14,9 +14,9 @@ bool is_address(std::string_view value) {
 
 }  // namespace
 
-ImageInput read_image(const RequestJson& value, const std::string& place) {
+EncodedImage read_image(const RequestJson& value, const std::string& place) {
   if (!value.is_string()) refuse_member(place, "is no string; accepted: an image in base64, or a data URL");
-  ImageInput image{value.get<std::string>()};
+  EncodedImage image{value.get<std::string>()};
   if (is_address(image.value)) {
     refuse_member(place, "is an address, and gpux fetches none; accepted: an image in base64, or a data URL");
   }

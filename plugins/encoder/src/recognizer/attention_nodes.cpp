@@ -275,6 +275,28 @@ Fact onnx_attention(const Node& node, KnownFacts& facts) {
   return context_of_node(node, *scores, heads.value, facts.input(node, 0)->shape.size() == 4, facts);
 }
 
+// The element of the cache of cosines or sines for the position of each token and this pair of columns. `positions`:
+// null: the cache has a row for each token. Null where the shapes are others.
+ExpressionPointer cached_value(const SymbolicTensor& cache, const SymbolicTensor* positions,
+                               const ExpressionPointer& pair) {
+  if (positions == nullptr) {
+    if (cache.shape.size() != 3) return nullptr;
+    return substitute(cache.expression, {axis_index(0), axis_index(2), pair});
+  }
+  if (cache.shape.size() != 2) return nullptr;
+  if (positions->shape == Shape{fixed(1)}) {
+    const auto offset = scalar_of(*positions);
+    if (!offset) return nullptr;
+    const ExpressionPointer position =
+        apply(Operation::add, ElementType::int64, {axis_index(2), literal(*offset, ElementType::int64)});
+    return substitute(cache.expression, {position, pair});
+  }
+  if (positions->shape.size() != 2) return nullptr;
+  const std::vector<ExpressionPointer> token{
+      positions->shape[0] == fixed(1) ? literal(0, ElementType::int64) : axis_index(0), axis_index(2)};
+  return substitute(cache.expression, {substitute(positions->expression, token), pair});
+}
+
 // RotaryEmbedding of com.microsoft (input, position_ids, cos_cache, sin_cache), and of ONNX (X, cos_cache, sin_cache,
 // position_ids): as an expression.
 Fact rotary_embedding(const Node& node, KnownFacts& facts) {
@@ -283,6 +305,7 @@ Fact rotary_embedding(const Node& node, KnownFacts& facts) {
                        *cosines = facts.input(node, is_microsoft ? 2 : 1),
                        *sines = facts.input(node, is_microsoft ? 3 : 2);
   const bool has_positions = !name_of_input(node, is_microsoft ? 1 : 3).empty();
+  const SymbolicTensor* const positions_if_given = has_positions ? positions : nullptr;
   if (rows == nullptr || cosines == nullptr || sines == nullptr || (has_positions && positions == nullptr))
     return Unknown{};
   const auto refuse = [&node] { return unknown(node, "has attributes or inputs that are not supported"); };
@@ -304,25 +327,8 @@ Fact rotary_embedding(const Node& node, KnownFacts& facts) {
                              {integers(Operation::remainder, {column, whole(2)}), whole(1)})
                      : apply(Operation::less_or_equal, ElementType::boolean, {whole(half), column});
   const ExpressionPointer distance = whole(is_interleaved ? 1 : half);
-  const auto cached = [&](const SymbolicTensor& cache) -> ExpressionPointer {
-    if (cache.shape.size() == 3 && !has_positions)
-      return substitute(cache.expression, {axis_index(0), axis_index(2), pair});
-    if (cache.shape.size() != 2 || !has_positions) return nullptr;
-    ExpressionPointer position;
-    if (positions->shape == Shape{fixed(1)}) {
-      const auto offset = scalar_of(*positions);
-      if (!offset) return nullptr;
-      position = integers(Operation::add, {axis_index(2), literal(*offset, ElementType::int64)});
-    } else if (positions->shape.size() == 2) {
-      const std::vector<ExpressionPointer> token{
-          positions->shape[0] == fixed(1) ? literal(0, ElementType::int64) : axis_index(0), axis_index(2)};
-      position = substitute(positions->expression, token);
-    } else {
-      return nullptr;
-    }
-    return substitute(cache.expression, {position, pair});
-  };
-  const ExpressionPointer cosine = cached(*cosines), sine = cached(*sines);
+  const ExpressionPointer cosine = cached_value(*cosines, positions_if_given, pair),
+                          sine = cached_value(*sines, positions_if_given, pair);
   if (cosine == nullptr || sine == nullptr) return refuse();
   const auto floats = [](Operation operation, std::vector<ExpressionPointer> arguments) {
     return apply(operation, ElementType::float32, std::move(arguments));

@@ -65,7 +65,7 @@ constexpr std::array<Field, 2> url_table{{
 }};
 
 // {"text"}, {"image"}, {"type", "text"} or {"type", "image_url": {"url"}}.
-std::variant<TextInput, ImageInput> read_part(const RequestJson& object, const std::string& place) {
+std::variant<TextInput, EncodedImage> read_part(const RequestJson& object, const std::string& place) {
   Members members(object, place, part_table);
   const auto type = members.choice("type");
   members.also(type ? address_table : image_table);
@@ -88,7 +88,7 @@ std::variant<TextInput, ImageInput> read_part(const RequestJson& object, const s
   if (image != nullptr) return read_image(*image, place + ".image");
   if (!address->is_object()) return read_image(*address, place + ".image_url");
   Members url(*address, place + ".image_url", url_table);
-  ImageInput read = read_image(url.must_find("url"), place + ".image_url.url");
+  EncodedImage read = read_image(url.must_find("url"), place + ".image_url.url");
   url.ignore("detail");
   url.refuse_others();
   return read;
@@ -96,8 +96,9 @@ std::variant<TextInput, ImageInput> read_part(const RequestJson& object, const s
 
 // Of "input": what read_text_inputs() accepts, with `strings_are_images` images in place of texts; and objects of
 // read_part(), alone or in a list with texts.
-std::vector<std::variant<TextInput, ImageInput>> read_mixed_inputs(const RequestJson& value, bool strings_are_images) {
-  std::vector<std::variant<TextInput, ImageInput>> inputs;
+std::vector<std::variant<TextInput, EncodedImage>> read_mixed_inputs(const RequestJson& value,
+                                                                     bool strings_are_images) {
+  std::vector<std::variant<TextInput, EncodedImage>> inputs;
   if (value.is_object()) {
     inputs.push_back(read_part(value, "input"));
     return inputs;

@@ -19,10 +19,10 @@ namespace gpux::server {
 /// {"text": "…"} (Jina), {"type": "image_url", "image_url": {"url": "…"}} and {"type": "text", "text": "…"} (OpenAI's
 /// parts of messages, vLLM), alone or in a list; or "modality": "image" with strings (infinity). Addresses are refused.
 struct OpenAiEmbeddings {
-  std::vector<std::variant<TextInput, ImageInput>> inputs;  ///< at least one, none empty
-  std::string model;                                        ///< empty: not said
-  std::size_t dimensions = 0;                               ///< 0: all
-  bool base64 = false;                                      ///< vectors as base64 of little-endian float32
+  std::vector<std::variant<TextInput, EncodedImage>> inputs;  ///< at least one, none empty
+  std::string model;                                          ///< empty: not said
+  std::size_t dimensions = 0;                                 ///< 0: all
+  bool base64 = false;                                        ///< vectors as base64 of little-endian float32
 };
 
 [[nodiscard]] std::span<const Field> embedding_fields();

@@ -66,9 +66,9 @@ void embed_images(const std::shared_ptr<http::Exchange>& exchange, const Request
   all->dimensions = asked.dimensions;
   std::vector<bool> is_image;
   for (auto& input : asked.inputs) {
-    is_image.push_back(std::holds_alternative<ImageInput>(input));
+    is_image.push_back(std::holds_alternative<EncodedImage>(input));
     if (is_image.back()) {
-      all->images.push_back(std::get<ImageInput>(std::move(input)).value);
+      all->images.push_back(std::get<EncodedImage>(std::move(input)).value);
     } else {
       all->texts.push_back(std::get<TextInput>(std::move(input)));
     }

@@ -61,7 +61,7 @@ std::string fitting_model(std::string_view body, const std::vector<std::shared_p
 }
 
 // The images of a form's fields, each named as the input or "file".
-std::vector<std::string> images_of(const http::Request& request, const runtime::ImageInput& image) {
+std::vector<std::string> images_of(const http::Request& request, const ImageInput& image) {
   std::vector<std::string> images;
   for (const http::FormPart& part : http::read_form(request.body.text(), request.headers["Content-Type"])) {
     if (part.name != image.name && part.name != "file") {

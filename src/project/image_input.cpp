@@ -1,4 +1,4 @@
-#include "runtime/image_input.h"
+#include "project/image_input.h"
 
 #include <algorithm>
 #include <vector>
@@ -7,9 +7,8 @@
 
 #include "gpux/error.h"
 #include "image/prepare.h"
-#include "runtime/scheduling/batch.h"
 
-namespace gpux::runtime {
+namespace gpux {
 namespace {
 
 bool could_be_image(const SignatureEntry& entry) {
@@ -68,23 +67,21 @@ void append_image(const ImageInput& input, std::string_view value, std::vector<T
   images.push_back(std::move(image));
 }
 
-Tensor join_images(const ImageInput& input, std::vector<Tensor> images) {
+Tensor join_images(std::vector<Tensor> images) {
   if (images.empty()) throw Error(ErrorCode::invalid_input, "there is no image");
   if (images.size() == 1) return std::move(images.front());
-  std::vector<NamedValues> items;
-  BatchGroup group;
-  for (Tensor& image : images) {
-    group.items.push_back(items.size());
-    group.rows.push_back(1);
-    items.push_back({{input.name, std::move(image)}});
-  }
-  return *concatenate(items, group).front().second.tensor();
+  Shape shape = images.front().shape();
+  shape.front() = static_cast<std::int64_t>(images.size());
+  Tensor joined = Tensor::allocate(images.front().type(), std::move(shape));
+  std::byte* next = joined.mutable_bytes().data();
+  for (const Tensor& image : images) next = std::ranges::copy(image.bytes(), next).out;
+  return joined;
 }
 
 Tensor read_images(const ImageInput& input, std::span<const std::string> values) {
   std::vector<Tensor> images;
   for (const std::string& value : values) append_image(input, value, images);
-  return join_images(input, std::move(images));
+  return join_images(std::move(images));
 }
 
-}  // namespace gpux::runtime
+}  // namespace gpux

@@ -12,7 +12,7 @@
 #include "image/recipe.h"
 #include "project/project_file.h"
 
-namespace gpux::runtime {
+namespace gpux {
 
 /// An input that may be given as images instead of numbers.
 struct ImageInput {
@@ -31,11 +31,11 @@ std::optional<ImageInput> image_input(const ProjectFile* project, const Signatur
 /// that of those before.
 void append_image(const ImageInput& input, std::string_view value, std::vector<Tensor>& images);
 
-/// Joins images into the tensor that the input takes, one row each. Error invalid_input where there is none.
-Tensor join_images(const ImageInput& input, std::vector<Tensor> images);
+/// Joins images of one shape, one row each, into one tensor. Error invalid_input where there is none.
+Tensor join_images(std::vector<Tensor> images);
 
 /// Images as the input takes them, one row each, in any form that the sources allow.
 /// Errors as of image::read_image(); invalid_input where their sizes differ.
 Tensor read_images(const ImageInput& input, std::span<const std::string> values);
 
-}  // namespace gpux::runtime
+}  // namespace gpux
