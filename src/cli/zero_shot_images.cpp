@@ -57,10 +57,6 @@ std::vector<std::string> images_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-bool has_image_tower(const LocatedModel& located) {
-  return located.project && !located.project->image_tower.empty();
-}
-
 void run_zero_shot_images(const std::string& model, const LocatedModel& located, const std::vector<std::string>& words,
                           const LabelFlags& flags, const LoadRequest& load, const Context& context) {
   const ZeroShotSettings settings = settings_of(located, flags);

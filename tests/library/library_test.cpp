@@ -275,6 +275,19 @@ TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {
   expect_error(ErrorCode::invalid_model, "reads no texts", [] { Pipeline(GPUX_SOURCE_DIR "/tests/models/add.onnx"); });
 }
 
+// What does not load is a file in a temporary folder, of which the caller knows nothing.
+TEST_F(Library, NamesTheFolderThatIsImported) {
+  ModelStore store;
+  const ModelOptions unloadable{.session_config = {{"optimization.minimal_build_optimizations", "none"}}};
+  for (const char* name : {"importer/images/clip-vit-base-patch32", "importer/images/vit-base-patch16",
+                           "generation/references/qwen3", "importer/gguf/llama-q4_0.gguf"}) {
+    const std::filesystem::path source = std::filesystem::path(GPUX_SOURCE_DIR "/tests") / name;
+    expect_error(ErrorCode::invalid_model, "'" + source.string() + "' cannot be loaded",
+                 [&] { (void)store.import_folder(source, "unloadable", unloadable); });
+  }
+  EXPECT_TRUE(store.list().empty());
+}
+
 TEST_F(Library, KeepsModelsInTheStore) {
   ModelStore store;
   EXPECT_TRUE(store.list().empty());
