@@ -10,6 +10,7 @@
 #include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/inputs.h"
 #include "cli/label_flags.h"
 #include "cli/load_flags.h"
@@ -52,7 +53,7 @@ void write_report(const std::string& file, const Runtime& runtime, double run_ms
   write_file_atomically(
       file, fmt::format("{{\"verdict\": {}, \"run_sharing\": {}, \"timings\": {{\"load_ms\": {:.3f}, "
                         "\"run_ms\": {:.3f}, \"items\": {}}}}}\n",
-                        to_json(runtime.verdict()), to_json(sharing), runtime.load_time().count(), run_ms, items));
+                        json_text_of(runtime.verdict()), to_json(sharing), runtime.load_time().count(), run_ms, items));
 }
 
 // As batch_infer() shares runs of this list. Texts have a run of their own each.
@@ -189,7 +190,7 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const pipeline
     all.push_back({{"sequence", text}, {"labels", std::move(labels)}, {"scores", std::move(numbers)}});
   }
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-  say(context, to_line(runtime.verdict()));
+  say(context, line_of(runtime.verdict()));
   print_json(inputs.is_list || all.size() != 1 ? all : all.front());
   write_report(flags.report, runtime, taken.count(), texts.size(), sharing_of(model, runtime, inputs));
 }
@@ -266,7 +267,7 @@ void run_model(RunFlags& flags, Context& context) {
   const std::vector<NamedValues> results = run_all(model, runtime, inputs, flags.outputs);
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   const std::vector<DeclaredValue> declared = model.declared_outputs();
-  say(context, to_line(runtime.verdict()));
+  say(context, line_of(runtime.verdict()));
   const RunSharing sharing = sharing_of(model, runtime, inputs);
   // Of a short list that runs one by one there is nothing to say.
   if (sharing.shared ||

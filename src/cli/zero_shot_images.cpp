@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/flag_names.h"
 #include "cli/print_json.h"
 #include "cli/search_images.h"
 #include "embedding/image_paths.h"
@@ -65,6 +66,7 @@ void run_zero_shot_images(const std::string& model, const LocatedModel& located,
   encoder.model = model;
   encoder.located = located;
   encoder.load = load;
+  encoder.name_of = flag_name;
   const auto tell = [&](std::string_view line) { say(context, line); };
   std::vector<std::vector<float>> labels;
   {

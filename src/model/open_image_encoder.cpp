@@ -130,7 +130,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
   const bool is_tower = tower->onnx_file != located.onnx_file;
   encoder.digest = is_tower ? digest_of_vectors(located, sha256_of_file(located.onnx_file))
                             : sha256_of_file(encoder.embedder->runtime().weights_file());
-  tell(to_line(encoder.embedder->runtime().verdict()));
+  tell(to_line(encoder.embedder->runtime().verdict(), flags.name_of));
   return encoder;
 }
 

@@ -24,7 +24,7 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
                          .identity = report.identity,
                          .written_graph = {}};
   const std::string& reason = facts_of(options).isolation_reason;
-  loaded.verdict.notes.push_back(reason.empty() ? "the model runs in a worker process" : reason);
+  loaded.verdict.notes.emplace_back(reason.empty() ? "the model runs in a worker process" : reason);
   return loaded;
 }
 
@@ -32,8 +32,8 @@ runtime::Loaded loaded_in_worker(const std::filesystem::path& model, const runti
 void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
   const std::string& origin = facts_of(options).pulled_from;
   if (origin.empty() || options.sandbox != Sandbox::off) return;
-  verdict.notes.push_back(fmt::format("not sandboxed: the model comes from {}{}", origin,
-                                      options.isolation == Isolation::thread ? " and runs in this process" : ""));
+  verdict.notes.emplace_back(fmt::format("not sandboxed: the model comes from {}{}", origin,
+                                         options.isolation == Isolation::thread ? " and runs in this process" : ""));
 }
 
 }  // namespace
