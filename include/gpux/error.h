@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,11 +55,28 @@ struct Subject {
 /// As messages call it by default: its name; "the prompt".
 GPUX_API std::string to_string(const Subject& subject);
 
-/// A message in parts: texts, and what they name.
-using Message = std::vector<std::variant<std::string, Subject>>;
+/// What a subject is called where a message is read; null: as to_string().
+using NameOfSubject = std::function<std::string(const Subject&)>;
 
-/// With the names of to_string(Subject).
+/// A message in parts: texts, and what they name. It stands for its text where a text is expected.
+struct GPUX_API Message : std::vector<std::variant<std::string, Subject>> {
+  using vector::vector;
+
+  /// Empty where the text is.
+  explicit Message(std::string text) {
+    if (!text.empty()) emplace_back(std::move(text));
+  }
+
+  /// As to_string().
+  operator std::string() const;  // NOLINT(google-explicit-constructor): a text for those who do not name subjects
+};
+
+/// With the names of to_string(Subject), or others.
 GPUX_API std::string to_string(const Message& message);
+GPUX_API std::string to_string(const Message& message, const NameOfSubject& name_of);
+
+GPUX_API bool operator==(const Message& message, std::string_view text);
+GPUX_API std::ostream& operator<<(std::ostream& out, const Message& message);
 
 /// gpux's only error type. It can be thrown, stored for one request of a batch, or printed.
 /// The message is one line: what was attempted, what was found and what is accepted. It may quote untrusted input:
@@ -77,7 +96,7 @@ class GPUX_API Error : public std::runtime_error {
   [[nodiscard]] std::string message() const { return what(); }
 
   /// The message with other names for what it names.
-  [[nodiscard]] std::string message(const std::function<std::string(const Subject&)>& name_of) const;
+  [[nodiscard]] std::string message(const NameOfSubject& name_of) const;
 
   /// The message in its parts.
   [[nodiscard]] Message parts() const;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,13 @@ class GPUX_API Model {
 
   /// Runs the model once: with its own inputs, or with texts, which are tokenized. Errors as of Runtime::infer().
   [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
+
+  /// Runs each item as infer(): those with texts alone, others as Runtime::batch_infer(). `batch_limit`: maximum of
+  /// rows in a run that items share; 0: runtime.batch_size of gpux.yml, else Runtime::default_batch_rows. The error of
+  /// an item names it: "item 3".
+  [[nodiscard]] std::vector<NamedValues> batch_infer(std::span<const NamedValues> items,
+                                                     const InferOptions& options = {},
+                                                     std::uint64_t batch_limit = 0) const;
 
   [[nodiscard]] const Verdict& verdict() const noexcept;
   /// The loaded model itself.

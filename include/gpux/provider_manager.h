@@ -22,7 +22,7 @@ struct ProviderReport {
   bool available = false;
   bool accelerated = false;  ///< available on a GPU or NPU, not on a processor or software adapter
   std::string reason;        ///< if not available: why, in one sentence
-  std::string remedy;        ///< if not available: what to do about it
+  Message remedy;            ///< if not available: what to do about it
   std::string note;          ///< if available: what else is worth knowing; may be empty
   std::vector<Device> devices;
   std::string source;                     ///< "built in", "bridge", "plugin" or empty

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpux/error.h"
 #include "gpux/export.h"
 
 namespace gpux {
@@ -35,7 +36,7 @@ struct ProviderAttempt {
   std::string source;    ///< "built in", "bridge" or "plugin"; empty if it is not installed
   Outcome outcome = Outcome::unavailable;
   std::string reason;  ///< one sentence; empty if active
-  std::string remedy;  ///< what to do, as a command if possible; may be empty
+  Message remedy;      ///< what to do, as a command if possible; may be empty
   std::vector<Device> devices;
   std::optional<Device> device;  ///< the one of the devices that the session is on; empty if not known
   std::vector<std::pair<std::string, std::string>> options;  ///< passed to the provider
@@ -63,18 +64,20 @@ struct Verdict {
   /// What the session computes in: that of the weights, or what the provider makes of it ("tf32", "fp16", …). Empty:
   /// no weights, or not known of the provider.
   std::string precision;
-  bool placement_known = false;    ///< false: the runtime cannot report it; active has the appended providers
-  bool fell_back = false;          ///< the first requested provider is not active
-  std::vector<std::string> notes;  ///< settings translated or not enforced, and the like
-  std::string runtime_version;     ///< version of ONNX Runtime
+  bool placement_known = false;  ///< false: the runtime cannot report it; active has the appended providers
+  bool fell_back = false;        ///< the first requested provider is not active
+  std::vector<Message> notes;    ///< settings translated or not enforced, and the like
+  std::string runtime_version;   ///< version of ONNX Runtime
   std::string runtime_path;
 };
 
 /// One line of text: "ran on cpu (9 of 9 nodes) in fp32; asked for cuda (--provider); not cuda: REASON (remedy: …);
 /// NOTE". "in PRECISION", the reasons and the notes are omitted if there are none.
 GPUX_API std::string to_line(const Verdict& verdict);
+GPUX_API std::string to_line(const Verdict& verdict, const NameOfSubject& name_of);
 
 /// The whole verdict as one JSON object.
 GPUX_API std::string to_json(const Verdict& verdict);
+GPUX_API std::string to_json(const Verdict& verdict, const NameOfSubject& name_of);
 
 }  // namespace gpux

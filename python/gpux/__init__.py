@@ -60,6 +60,7 @@ from gpux.pulling import load_packages, pull, push, save_packages  # noqa: E402
 from gpux.runtime import ModelInfo, Runtime, inspect  # noqa: E402
 from gpux.store import Store  # noqa: E402
 from gpux.vectors import SearchIndex, search  # noqa: E402
+from gpux.zero_shot_images import ZeroShotImageClassifier  # noqa: E402
 
 if TYPE_CHECKING:
     from gpux.core import ExecutionProvider, GPUXRuntime
@@ -142,6 +143,7 @@ __all__ = [
     "ToolCall",
     "Usage",
     "Verdict",
+    "ZeroShotImageClassifier",
     "doctor",
     "inspect",
     "load_packages",

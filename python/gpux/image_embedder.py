@@ -47,6 +47,13 @@ def _as_image(image: Any) -> object:
     )
 
 
+def as_images(images: Iterable[Image]) -> list[object]:
+    """What the extension takes of several images."""
+    if isinstance(images, str | os.PathLike | bytes | bytearray | memoryview | np.ndarray) or _is_pillow(images):
+        raise Usage("the images are one image: give a list")
+    return [_as_image(image) for image in images]
+
+
 class ImageEmbedder:
     """Makes embeddings of images, bit-identical to those of `gpux embed`.
 
@@ -125,12 +132,11 @@ class ImageEmbedder:
             gpux.InvalidInput (no image, or one that gpux does not read), gpux.NotFound, gpux.Usage (options that the
             model cannot meet), gpux.DeadlineExceeded, gpux.ResourceExhausted.
         """
-        if isinstance(images, str | os.PathLike | bytes | bytearray | memoryview | np.ndarray) or _is_pillow(images):
-            raise Usage("the images are one image: give a list")
+        taken = as_images(images)
         whole = isinstance(dimensions, int) and not isinstance(dimensions, bool)
         if dimensions is not None and (not whole or dimensions < 1):
             raise Usage(f"dimensions is {dimensions!r}, and not a whole number from 1")
-        return self._embedder.encode([_as_image(image) for image in images], dimensions or 0, normalize)
+        return self._embedder.encode(taken, dimensions or 0, normalize)
 
     def close(self) -> None:
         """Release the model. Calls in flight end first; later ones raise gpux.Usage."""

@@ -218,7 +218,7 @@ class Runtime:
         Args:
             items: inputs as for run(), for example arrays of [1, …].
             outputs: only these, in this order; None: all.
-            batch_limit: maximum of rows in a run that items share; 0: 32.
+            batch_limit: maximum of rows in a run that items share; 0: runtime.batch_size of gpux.yml, else 32.
             timeout: of a run, in seconds; None: that of the runtime.
 
         Returns:

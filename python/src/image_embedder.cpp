@@ -1,5 +1,6 @@
 #include <gpux/error.h>
 #include <gpux/image_embedder.h>
+#include <gpux/zero_shot_images.h>
 
 #include <algorithm>
 #include <memory>
@@ -31,6 +32,14 @@ ImageData to_image(nb::handle object, std::string_view name) {
   return *value.tensor();
 }
 
+std::vector<ImageData> to_images(const std::vector<nb::object>& objects) {
+  std::vector<ImageData> images;
+  for (const nb::object& object : objects) {
+    images.push_back(to_image(object, "image " + std::to_string(images.size())));
+  }
+  return images;
+}
+
 class LoadedImageEmbedder {
  public:
   LoadedImageEmbedder(const std::string& model, nb::dict settings, unsigned workers) {
@@ -52,10 +61,7 @@ class LoadedImageEmbedder {
     if (columns > embedder->dimension()) {
       (void)embedder->embed(std::span<const ImageData>(), options);
     }
-    std::vector<ImageData> images;
-    for (const nb::object& object : objects) {
-      images.push_back(to_image(object, "image " + std::to_string(images.size())));
-    }
+    const std::vector<ImageData> images = to_images(objects);
     auto [array, row] = new_matrix(images.size(), columns);
     without_gil([&](const Interruptible& interruptible) {
       // Ctrl-C ends it between some of them.
@@ -85,6 +91,36 @@ class LoadedImageEmbedder {
   std::shared_ptr<const ImageEmbedder> embedder_;
 };
 
+class LoadedImageClassifier {
+ public:
+  LoadedImageClassifier(const std::string& model, std::vector<std::string> labels, std::string label_template,
+                        nb::dict settings, unsigned workers) {
+    EmbedderOptions options;
+    options.model = to_model_options(std::move(settings));
+    options.workers = workers;
+    const ZeroShotImageOptions chosen{.labels = std::move(labels), .label_template = std::move(label_template)};
+    classifier_ = without_gil([&](const Interruptible& /*unused*/) {
+      return std::make_shared<const ZeroShotImageClassifier>(model, chosen, options);
+    });
+  }
+
+  void close() { classifier_.reset(); }
+
+  [[nodiscard]] std::vector<std::vector<LabelScore>> classify(const std::vector<nb::object>& objects) const {
+    const std::shared_ptr<const ZeroShotImageClassifier> classifier = opened();
+    const std::vector<ImageData> images = to_images(objects);
+    return without_gil([&](const Interruptible& /*unused*/) { return classifier->classify(images); });
+  }
+
+  [[nodiscard]] std::shared_ptr<const ZeroShotImageClassifier> opened() const {
+    if (!classifier_) throw Error(ErrorCode::usage, "the classifier is closed: make another one");
+    return classifier_;
+  }
+
+ private:
+  std::shared_ptr<const ZeroShotImageClassifier> classifier_;
+};
+
 }  // namespace
 
 void bind_image_embedder(nb::module_& module) {
@@ -99,6 +135,14 @@ void bind_image_embedder(nb::module_& module) {
       .def_prop_ro("dimension", [](const LoadedImageEmbedder& embedder) { return embedder.opened()->dimension(); })
       .def_prop_ro("digest", [](const LoadedImageEmbedder& embedder) { return embedder.opened()->digest(); })
       .def_prop_ro("verdict", [](const LoadedImageEmbedder& embedder) { return embedder.opened()->verdict(); });
+
+  nb::class_<LoadedImageClassifier>(module, "LoadedImageClassifier", "A model that scores images by labels.")
+      .def(nb::init<const std::string&, std::vector<std::string>, std::string, nb::dict, unsigned>(), nb::arg("model"),
+           nb::arg("labels"), nb::arg("label_template"), nb::arg("settings"), nb::arg("workers"))
+      .def("close", &LoadedImageClassifier::close)
+      .def("classify", &LoadedImageClassifier::classify, nb::arg("images"),
+           nb::sig("def classify(self, images: list[object]) -> list[list[LabelScore]]"))
+      .def_prop_ro("verdict", [](const LoadedImageClassifier& classifier) { return classifier.opened()->verdict(); });
 }
 
 }  // namespace gpux::python

@@ -63,18 +63,11 @@ class LoadedModel {
                                    std::uint64_t batch_limit) const {
     const std::shared_ptr<const Model> model = opened();
     std::vector<NamedValues> values;
-    bool has_text = false;
-    for (const nb::handle item : items) {
-      values.push_back(to_values(item, model->signature()));
-      for (const auto& [name, value] : values.back()) has_text |= !is_input_of(*model, name);
-    }
+    for (const nb::handle item : items) values.push_back(to_values(item, model->signature()));
     InferOptions options = options_of(outputs, timeout_ms);
     std::vector<NamedValues> results = without_gil([&](const Interruptible& interruptible) {
       options.stop = interruptible.token();
-      if (!has_text) return model->runtime().batch_infer(values, options, batch_limit);
-      std::vector<NamedValues> one_by_one;
-      for (const NamedValues& item : values) one_by_one.push_back(model->infer(item, options));
-      return one_by_one;
+      return model->batch_infer(values, options, batch_limit);
     });
     nb::list list;
     for (NamedValues& result : results) list.append(from_values(std::move(result)));
@@ -114,13 +107,6 @@ class LoadedModel {
     if (outputs) options.outputs = *outputs;
     if (timeout_ms) options.timeout = std::chrono::milliseconds(*timeout_ms);
     return options;
-  }
-
-  static bool is_input_of(const Model& model, const std::string& name) {
-    for (const SignatureEntry& entry : model.runtime().info().signature.inputs) {
-      if (entry.name == name) return true;
-    }
-    return false;
   }
 
   std::shared_ptr<const Model> model_;

@@ -32,7 +32,9 @@ void bind_providers(nb::module_& module) {
       .def_ro("available", &ProviderReport::available)
       .def_ro("accelerated", &ProviderReport::accelerated, "Available on a GPU or NPU.")
       .def_ro("reason", &ProviderReport::reason, "If not available: why, in one sentence.")
-      .def_ro("remedy", &ProviderReport::remedy, "If not available: what to do about it.")
+      .def_prop_ro(
+          "remedy", [](const ProviderReport& report) { return to_string(report.remedy); },
+          "If not available: what to do about it.")
       .def_ro("note", &ProviderReport::note, "If available: what else is worth knowing; may be empty.")
       .def_ro("devices", &ProviderReport::devices)
       .def_ro("source", &ProviderReport::source, "\"built in\", \"bridge\", \"plugin\" or empty.")

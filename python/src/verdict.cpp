@@ -30,7 +30,9 @@ void bind_verdict(nb::module_& module) {
           "outcome", [](const ProviderAttempt& attempt) { return std::string(to_string(attempt.outcome)); },
           "\"active\", \"no_nodes\", \"unavailable\", \"failed\" or \"not_needed\"")
       .def_ro("reason", &ProviderAttempt::reason, "One sentence; empty if active.")
-      .def_ro("remedy", &ProviderAttempt::remedy, "What to do; may be empty.")
+      .def_prop_ro(
+          "remedy", [](const ProviderAttempt& attempt) { return to_string(attempt.remedy); },
+          "What to do; may be empty.")
       .def_ro("source", &ProviderAttempt::source, "\"built in\", \"bridge\", \"plugin\" or empty.")
       .def_ro("devices", &ProviderAttempt::devices)
       .def_ro("device", &ProviderAttempt::device, "The one that the session is on; None if not known.")
@@ -50,7 +52,9 @@ void bind_verdict(nb::module_& module) {
       .def_ro("precision", &Verdict::precision, "What the session computes in: \"fp32\", …")
       .def_ro("placement_known", &Verdict::placement_known)
       .def_ro("fell_back", &Verdict::fell_back, "The first requested provider is not active.")
-      .def_ro("notes", &Verdict::notes)
+      .def_prop_ro(
+          "notes",
+          [](const Verdict& verdict) { return std::vector<std::string>(verdict.notes.begin(), verdict.notes.end()); })
       .def_ro("runtime_version", &Verdict::runtime_version, "Of ONNX Runtime.")
       .def_ro("runtime_path", &Verdict::runtime_path)
       .def(

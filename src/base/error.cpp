@@ -1,5 +1,6 @@
 #include "gpux/error.h"
 
+#include <ostream>
 #include <utility>
 
 #include "base/error_number.h"
@@ -64,31 +65,39 @@ std::string to_string(const Subject& subject) {
   return subject.kind == Subject::Kind::prompt ? "the prompt" : subject.name;
 }
 
-struct Error::Parts {
-  Message message;
-  std::optional<Subject> subject;  // empty: the first one of the message
-};
+std::string to_string(const Message& message) {
+  return to_string(message, nullptr);
+}
 
-namespace {
-
-std::string text_of(const Message& message, const std::function<std::string(const Subject&)>& name_of) {
+std::string to_string(const Message& message, const NameOfSubject& name_of) {
   std::string text;
   for (const auto& part : message) {
     const auto* subject = std::get_if<Subject>(&part);
-    text += subject == nullptr ? std::get<std::string>(part) : name_of(*subject);
+    if (subject == nullptr) {
+      text += std::get<std::string>(part);
+    } else {
+      text += name_of ? name_of(*subject) : to_string(*subject);
+    }
   }
   return text;
 }
 
-std::string plain_name(const Subject& subject) {
-  return to_string(subject);
+Message::operator std::string() const {
+  return to_string(*this);
 }
 
-}  // namespace
-
-std::string to_string(const Message& message) {
-  return text_of(message, plain_name);
+bool operator==(const Message& message, std::string_view text) {
+  return to_string(message) == text;
 }
+
+std::ostream& operator<<(std::ostream& out, const Message& message) {
+  return out << to_string(message);
+}
+
+struct Error::Parts {
+  Message message;
+  std::optional<Subject> subject;  // empty: the first one of the message
+};
 
 Error::Error(ErrorCode code, const std::string& message) : std::runtime_error(one_line(message)), code_(code) {}
 
@@ -99,10 +108,10 @@ Error::Error(ErrorCode code, Subject subject, const std::string& message)
     : Error(code, std::make_shared<const Parts>(Parts{{message}, std::move(subject)})) {}
 
 Error::Error(ErrorCode code, std::shared_ptr<const Parts> parts)
-    : std::runtime_error(one_line(text_of(parts->message, plain_name))), code_(code), parts_(std::move(parts)) {}
+    : std::runtime_error(one_line(to_string(parts->message))), code_(code), parts_(std::move(parts)) {}
 
-std::string Error::message(const std::function<std::string(const Subject&)>& name_of) const {
-  return parts_ ? one_line(text_of(parts_->message, name_of)) : what();
+std::string Error::message(const NameOfSubject& name_of) const {
+  return parts_ ? one_line(to_string(parts_->message, name_of)) : what();
 }
 
 const Subject* Error::subject() const noexcept {

@@ -17,6 +17,11 @@ namespace {
 std::atomic<Level> threshold{Level::off};
 std::atomic<Format> line_format{Format::text};
 
+NameOfSubject& name_of_subject() {
+  static NameOfSubject name_of;
+  return name_of;
+}
+
 spdlog::logger& logger() {
   static spdlog::logger instance("gpux", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   return instance;
@@ -103,6 +108,14 @@ void note(std::string_view line) {
 
 bool enabled(Level level) noexcept {
   return level >= threshold.load(std::memory_order_relaxed);
+}
+
+void name_subjects_by(NameOfSubject name_of) {
+  name_of_subject() = std::move(name_of);
+}
+
+void warning(const Message& message) {
+  write(Level::warning, to_string(message, name_of_subject()));
 }
 
 void write(Level level, std::string_view message, std::span<const Field> fields) {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "gpux/error.h"
+
 namespace gpux::log {
 
 enum class Level : int { debug, info, warning, error, off };
@@ -17,6 +19,9 @@ void start(Level level, Format format);
 
 /// Shows messages from `level` on where they were hidden so far.
 void lower_to(Level level) noexcept;
+
+/// What messages call the subjects that they name; before, as to_string(). Not while other threads write.
+void name_subjects_by(NameOfSubject name_of);
 
 /// Also writes all lines to this file, which is kept below 10 MiB by renaming it to FILE.1.
 /// Error storage if it cannot be created. A line that cannot be written later is lost; stderr reports this once.
@@ -49,6 +54,8 @@ template <typename... Arguments>
 void warning(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   if (enabled(Level::warning)) write(Level::warning, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
+
+void warning(const Message& message);
 
 template <typename... Arguments>
 void error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

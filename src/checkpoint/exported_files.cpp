@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/format_message.h"
+
 namespace gpux {
 namespace {
 
@@ -38,20 +40,21 @@ std::string kind_of(const std::string& file) {
   return stem.starts_with(model) ? stem.substr(model.size()) : std::string();
 }
 
-std::string reason_against(const Kind* kind, const std::string& file, const std::string& name, bool is_x86,
-                           bool adds_bytes_exactly) {
+Message reason_against(const Kind* kind, const std::string& file, const std::string& name, bool is_x86,
+                       bool adds_bytes_exactly) {
   if (kind == nullptr && name.empty() && std::filesystem::path(file).stem() == "model") {
-    return "another model.onnx is the model";
+    return Message("another model.onnx is the model");
   }
   if (kind == nullptr) {
     const bool is_optimized = name.size() == 2 && name.front() == 'o' && name.back() >= '1' && name.back() <= '4';
-    return is_optimized ? "ONNX Runtime does again what was done to it"
-                        : "its name is that of no precision which variants can have (int8, fp16)";
+    return Message(is_optimized ? "ONNX Runtime does again what was done to it"
+                                : "its name is that of no precision which variants can have (int8, fp16)");
   }
-  if (kind->made == (is_x86 ? Made::for_arm : Made::for_x86)) return "it was made for other processors";
+  if (kind->made == (is_x86 ? Made::for_arm : Made::for_x86)) return Message("it was made for other processors");
   if (kind->precision == std::string_view("int8") && !adds_bytes_exactly) {
-    return "its weights may have 8 bits, which this processor does not add up exactly; --quantize int8 makes one that "
-           "it does";
+    return format_message(
+        "its weights may have 8 bits, which this processor does not add up exactly; {} int8 makes one that it does",
+        setting_named("quantize"));
   }
   return {};
 }
@@ -80,7 +83,7 @@ ExportedFiles sort_exported_files(std::span<const std::string> files, bool is_x8
     const auto* const kind =
         std::find_if(kinds.begin(), kinds.end(), [&](const Kind& one) { return one.name == name; });
     const bool is_known = kind != kinds.end();
-    std::string reason = reason_against(is_known ? kind : nullptr, file, name, is_x86, adds_bytes_exactly);
+    Message reason = reason_against(is_known ? kind : nullptr, file, name, is_x86, adds_bytes_exactly);
     if (reason.empty()) {
       known.emplace_back(kind, file);
     } else {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "gpux/error.h"
+
 namespace gpux {
 
 /// A file with the same model in another precision.
@@ -19,7 +21,7 @@ std::vector<std::string> exported_files_in(const std::filesystem::path& folder);
 
 struct LeftOutFile {
   std::string file;
-  std::string reason;
+  Message reason;
 };
 
 struct ExportedFiles {

@@ -155,7 +155,7 @@ Json benchmark_json(const BenchmarkResult& result, const Verdict& verdict, std::
   json["first_run_ms"] = result.first_run_ms;
   json["load_ms"] = result.load_ms;
   json["peak_memory_bytes"] = result.peak_memory_bytes;
-  json["verdict"] = Json::parse(to_json(verdict));
+  json["verdict"] = Json::parse(json_text_of(verdict));
   return json;
 }
 
@@ -172,7 +172,7 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
                      BenchmarkOptions options, const std::string& file, const Json& more) {
   options.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const BenchmarkResult result = runtime.benchmark(inputs, options);
-  say(context, to_line(runtime.verdict()));
+  say(context, line_of(runtime.verdict()));
   Json json = benchmark_json(result, runtime.verdict(), batch_of(runtime, inputs));
   json.update(more);
   print(context, json, {json}, file);
@@ -183,7 +183,7 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
   load.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const generation::GenerationFigures figures = generation::measure(engine, load);
   const Verdict& verdict = engine.runtime().verdict();
-  say(context, to_line(verdict));
+  say(context, line_of(verdict));
   const Json json{{"provider", verdict.requested},
                   {"prompt_tokens", load.prompt_tokens},
                   {"generate_tokens", load.generate_tokens},
@@ -198,7 +198,7 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
                   {"runs", figures.rounds},
                   {"load_ms", engine.runtime().load_time().count()},
                   {"peak_memory_bytes", peak_resident_bytes()},
-                  {"verdict", Json::parse(to_json(verdict))}};
+                  {"verdict", Json::parse(json_text_of(verdict))}};
   print(context, json, {json}, file);
 }
 
@@ -214,7 +214,7 @@ void print_not_run(const Context& context, const Verdict& verdict, const provide
   say(context, message_of(error));
   Json json = failed_result(verdict.requested, error);
   json["error"]["reason"] = absence.reason;
-  json["verdict"] = Json::parse(to_json(verdict));
+  json["verdict"] = Json::parse(json_text_of(verdict));
   print(context, json, {json}, file);
 }
 

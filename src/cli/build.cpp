@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory_size.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
 #include "cli/quantize_flags.h"
@@ -43,7 +44,7 @@ void print_stored(const Context& context, const BuiltPackage& built) {
       json["engine"] = {
           {"provider", engine->provider}, {"folder", engine->folder.string()}, {"size_bytes", engine->bytes}};
     }
-    json["verdict"] = nlohmann::ordered_json::parse(to_json(verdict));
+    json["verdict"] = nlohmann::ordered_json::parse(json_text_of(verdict));
     print_data(json.dump());
     return;
   }
@@ -72,7 +73,7 @@ void build(const BuildRequest& request, const Context& context) {
   check_quantize_flags(request.quantize, request.load);
   Store store = open_store();
   const BuiltPackage built = build_package(request, store, VariantProgress(context).listener());
-  say(context, to_line(built.verdict));
+  say(context, line_of(built.verdict));
   say_engine(context, request, built);
   print_stored(context, built);
 }

@@ -9,6 +9,7 @@
 
 #include "base/standard_streams.h"
 #include "base/utf8.h"
+#include "cli/flag_names.h"
 #include "generation/chat_messages.h"
 #include "gpux/error.h"
 #include "model/open_generator.h"
@@ -59,7 +60,7 @@ void check_template_values(const std::string& json) {
 ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
     : context_(&context), settings_(flags.generation), options_(flags.options), model_(load(flags)) {
   set_system(flags.system);
-  say(context, to_line(model_.engine->verdict()));
+  say(context, line_of(model_.engine->verdict()));
 }
 
 // What the flags and the files say is read first: loading takes longer.
@@ -113,7 +114,7 @@ void ChatSession::print(const ChatCompletion& completion) const {
     Json document{{"model", model_.name}, {"message", Json::parse(generation::to_json({&completion.message, 1}))[0]}};
     add_figures(document, completion.completion);
     document["cached_tokens"] = completion.completion.cached_tokens;
-    document["verdict"] = Json::parse(to_json(model_.engine->verdict()));
+    document["verdict"] = Json::parse(json_text_of(model_.engine->verdict()));
     print_data(document.dump());
     return;
   }

@@ -91,7 +91,7 @@ std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given
   model->digest = encoder.digest;
   model->level = encoder.level;
   model->provider = join(verdict.active);
-  model->verdict = to_line(verdict);
+  model->verdict = line_of(verdict);
   model->workers = encoder.workers;
   model->embed = [embedder = std::shared_ptr(std::move(encoder.embedder)),
                   options = encoder.options](const std::string& text) { return embedder->embed(text, options); };

@@ -84,7 +84,7 @@ void examine_runtime(const Machine& machine, Examination& examination) {
   add(examination.checks, diagnosis::check_python_packages(machine));
   add(examination.checks, failures);
   add(examination.checks, diagnosis::check_plugins(plugins, machine));
-  add(examination.checks, diagnosis::check_providers(examination.reports));
+  add(examination.checks, diagnosis::check_providers(examination.reports, flag_name));
   add(examination.checks, diagnosis::check_chains(machine, cores, examination.reports));
 }
 
@@ -142,7 +142,8 @@ void print_examination(const Examination& examination, std::size_t problems) {
                               {"next", check.next}});
   }
   json["providers"] = Json::array();
-  for (const ProviderReport& report : examination.reports) json["providers"].push_back(diagnosis::to_json(report));
+  for (const ProviderReport& report : examination.reports)
+    json["providers"].push_back(diagnosis::to_json(report, flag_name));
   print_json(json);
 }
 

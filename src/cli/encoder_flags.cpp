@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
 #include "cli/setting_flags.h"
@@ -14,6 +15,7 @@
 namespace gpux::cli {
 
 void add_encoder_flags(CLI::App& command, EncoderFlags& flags, WorkerUse use) {
+  flags.name_of = flag_name;
   command.add_option("-m,--model", flags.model,
                      "a folder with tokenizer.json and model.onnx or onnx/model.onnx, or a name in the store");
   command

@@ -9,7 +9,9 @@ namespace gpux::cli {
 namespace {
 
 // Settings whose flags have other names.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> other_names{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> other_names{{
+    {"custom_operator_libraries", "--custom-ops"},
+    {"provider_libraries", "--provider-library"},
     {"stop_tokens", "--stop-token"},
     {"ignores_end", "--ignore-eos"},
 }};
@@ -28,6 +30,14 @@ std::string flag_name(const Subject& subject) {
 
 std::string message_of(const Error& error) {
   return error.message(flag_name);
+}
+
+std::string line_of(const Verdict& verdict) {
+  return to_line(verdict, flag_name);
+}
+
+std::string json_text_of(const Verdict& verdict) {
+  return to_json(verdict, flag_name);
 }
 
 }  // namespace gpux::cli

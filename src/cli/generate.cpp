@@ -9,6 +9,7 @@
 
 #include "base/standard_input.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
@@ -44,7 +45,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   request.settings = settings;
   const std::unique_ptr<generation::Engine> engine = open.load();
   const Verdict verdict = engine->verdict();
-  say(context, to_line(verdict));
+  say(context, line_of(verdict));
   request.arrived = std::chrono::steady_clock::now();  // loading is not part of the time to the first token
   Generator::Sink sink;
   if (!context.wants_json()) {
@@ -57,7 +58,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   if (context.wants_json()) {
     Json document{{"model", open.model.located.name}, {"text", completion.text}};
     add_figures(document, completion);
-    document["verdict"] = Json::parse(to_json(verdict));
+    document["verdict"] = Json::parse(json_text_of(verdict));
     print_data(document.dump());
     return;
   }

@@ -12,6 +12,7 @@
 #include "base/spelling.h"
 #include "checkpoint/decoder_folder.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/model_report.h"
 #include "cli/quantize_flags.h"
@@ -142,8 +143,8 @@ Json to_json(const ImportedFolder& made, const std::string& output) {
     if (package->dimension != 0) json["dimension"] = package->dimension;
     if (!package->task.empty()) json["task"] = package->task;
     if (package->variant) json["quantization"] = json_of(*package->variant);
-    json["variants"] = json_of(package->beside);
-    json["verdict"] = Json::parse(gpux::to_json(package->verdict));
+    json["variants"] = json_of(package->beside, flag_name);
+    json["verdict"] = Json::parse(json_text_of(package->verdict));
   }
   if (quantization) json["quantization"] = json_of(*quantization);
   return json;
@@ -170,7 +171,7 @@ void import_model(const ImportRequest& flags, const Context& context) {
     print_data(to_json(made, flags.output).dump());
     return;
   }
-  if (package) say(context, to_line(package->verdict));
+  if (package) say(context, line_of(package->verdict));
   const std::string line = package ? stored_line(package->stored, names) : "made " + flags.output;
   std::string what;
   if (imported) {
@@ -182,15 +183,14 @@ void import_model(const ImportRequest& flags, const Context& context) {
   if (quantization) report(*quantization, context);
   if (imported) {
     for (const importer::StoredWeights& weights : imported->weights) print_data(text_of(weights));
-    for (const auto* lines : {&imported->left_out, &imported->notes}) {
-      for (const std::string& line_of_note : *lines) say(context, line_of_note);
-    }
+    for (const std::string& file : imported->left_out) say(context, file);
+    for (const Message& note : imported->notes) say(context, to_string(note, flag_name));
   }
   if (package && package->variant) {
     print_data(report_of(*package->variant));
     log::info("{}", evaluation::details_of(*package->variant));
   }
-  const std::string beside = package ? report_of(package->beside) : std::string();
+  const std::string beside = package ? report_of(package->beside, flag_name) : std::string();
   if (!beside.empty()) print_data(beside);
   say(context, suggestion_for(flags, made));
 }

@@ -159,7 +159,7 @@ void print_model_json(const LocatedModel& located, const ModelInfo& info, const 
   json["problems"] = problems;
   if (runtime != nullptr) {
     json["placement"] = placement_json(*runtime);
-    json["verdict"] = Json::parse(to_json(runtime->verdict()));
+    json["verdict"] = Json::parse(json_text_of(runtime->verdict()));
     json["load_ms"] = runtime->load_time().count();
   }
   print_json(json);
@@ -199,7 +199,7 @@ void inspect_model(const InspectFlags& flags, const Context& context) {
     LoadSettings settings = resolve_load(flags.load, located);
     settings.options.expected_sizes = expected_sizes(own.signature, size_facts(located, own.signature));
     runtime = std::make_unique<Runtime>(load_located(located, std::move(settings)));
-    say(context, to_line(runtime->verdict()));
+    say(context, line_of(runtime->verdict()));
   }
   const Sharing sharing = sharing_of(located, own, runtime.get(), problems);
   for (std::size_t i = said; i < problems.size(); ++i) say(context, problems[i]);
@@ -237,7 +237,7 @@ void print_machine_json(const std::vector<ProviderReport>& reports, const Runtim
   json["provider_details"] = Json::object();
   for (const ProviderReport& report : reports) {
     if (report.available) json["available_providers"].push_back(report.ort_name);
-    Json details = diagnosis::to_json(report);
+    Json details = diagnosis::to_json(report, flag_name);
     details["platform"] = report.systems;
     details["config"] = Json::object();  // what is passed to it unless options are given
     // Two libraries of the user's own may carry one name.

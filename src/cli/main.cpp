@@ -281,6 +281,7 @@ int run(int count, char** arguments) {
     if (log_format != "text" && log_format != "json") {
       throw Error(ErrorCode::usage, "GPUX_LOG_FORMAT is '" + log_format + "'; accepted: text, json");
     }
+    log::name_subjects_by(flag_name);
     log::start(level_from(context), log_format == "json" ? log::Format::json : log::Format::text);
   });
   add_commands(program, context, words.size() > 1 ? words[1] : "");

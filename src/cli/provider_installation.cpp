@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "cli/flag_names.h"
 #include "cli/print_json.h"
 #include "cli/table.h"
 #include "gpux/error.h"
@@ -65,8 +66,9 @@ void tell_use(const PackageSet& set, const Context& context) {
   const std::vector<ort::CoreFile> cores = ort::find_cores(machine);
   const ProviderReport report = provider::survey(ids, cores, provider::find_plugins({}, machine), machine).front();
   if (!report.available) {
-    say(context, fmt::format("{} cannot be used here yet: {}{}", set.provider, report.reason,
-                             report.remedy.empty() ? "" : fmt::format("; next: {}", report.remedy)));
+    say(context,
+        fmt::format("{} cannot be used here yet: {}{}", set.provider, report.reason,
+                    report.remedy.empty() ? "" : fmt::format("; next: {}", to_string(report.remedy, flag_name))));
   } else if (cores.empty()) {
     say(context, fmt::format("{} needs an ONNX Runtime: gpux providers install cpu", set.provider));
   }

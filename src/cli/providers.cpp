@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/load_flags.h"
 #include "cli/print_json.h"
 #include "cli/provider_installation.h"
@@ -25,7 +26,7 @@ void print_providers(const std::vector<ProviderLibrary>& libraries, const Contex
     Json json;
     json["onnxruntime"] = diagnosis::to_json(library);
     json["providers"] = Json::array();
-    for (const ProviderReport& report : reports) json["providers"].push_back(diagnosis::to_json(report));
+    for (const ProviderReport& report : reports) json["providers"].push_back(diagnosis::to_json(report, flag_name));
     print_json(json);
     return;
   }
@@ -33,7 +34,7 @@ void print_providers(const std::vector<ProviderLibrary>& libraries, const Contex
   for (const ProviderReport& report : reports) {
     table.rows.push_back({report.id, report.ort_name, report.available ? "yes" : "no",
                           diagnosis::device_list(report.devices), report.source,
-                          report.available ? report.note : report.reason, report.remedy});
+                          report.available ? report.note : report.reason, to_string(report.remedy, flag_name)});
   }
   print_data(table.text());
   say(context, fmt::format("ONNX Runtime {} ({})", library.version, library.path.string()));

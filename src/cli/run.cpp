@@ -10,6 +10,7 @@
 #include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/inputs.h"
 #include "cli/label_flags.h"
 #include "cli/load_flags.h"
@@ -24,6 +25,7 @@
 #include "model/made_inputs.h"
 #include "model/open_model.h"
 #include "model/output_files.h"
+#include "model/run_items.h"
 #include "pipeline/zero_shot.h"
 #include "runtime/sharing/run_sharing.h"
 
@@ -41,27 +43,13 @@ struct RunFlags {
   std::uint64_t runs = 100, warmup = 10;
 };
 
-bool takes_text(const OpenModel& model, const pipeline::Items& inputs) {
-  return model.pipeline && std::any_of(inputs.items.begin(), inputs.items.end(),
-                                       [&](const NamedValues& item) { return model.pipeline->takes_text(item); });
-}
-
 void write_report(const std::string& file, const Runtime& runtime, double run_ms, std::size_t items,
                   const RunSharing& sharing) {
   if (file.empty()) return;
   write_file_atomically(
       file, fmt::format("{{\"verdict\": {}, \"run_sharing\": {}, \"timings\": {{\"load_ms\": {:.3f}, "
                         "\"run_ms\": {:.3f}, \"items\": {}}}}}\n",
-                        to_json(runtime.verdict()), to_json(sharing), runtime.load_time().count(), run_ms, items));
-}
-
-// As batch_infer() shares runs of this list. Texts have a run of their own each.
-RunSharing sharing_of(const OpenModel& model, const Runtime& runtime, const pipeline::Items& inputs) {
-  using Source = RunSharing::Source;
-  if (inputs.items.size() < 2) return {false, Source::single_run, "there is one input"};
-  if (takes_text(model, inputs)) return {false, Source::single_run, "each text has a run of its own"};
-  if (model.settings.batch_limit == 1) return {false, Source::single_run, "runtime.batch_size is 1"};
-  return runtime.run_sharing({.requests = inputs.items.size(), .sizes = {}});
+                        json_text_of(runtime.verdict()), to_json(sharing), runtime.load_time().count(), run_ms, items));
 }
 
 // What can be known before the model is loaded is not left until its answers are there.
@@ -73,26 +61,6 @@ void check_output(const RunFlags& flags, const Signature& signature, bool is_lis
     if (selected || flags.outputs.empty()) outputs.push_back(entry);
   }
   if (!outputs.empty()) check_output_fits(flags.output, outputs, is_list);
-}
-
-std::vector<NamedValues> run_all(const OpenModel& model, const Runtime& runtime, const pipeline::Items& inputs,
-                                 const std::vector<std::string>& outputs) {
-  const InferOptions options{.timeout = model.settings.timeout(), .outputs = outputs};
-  if (takes_text(model, inputs)) {
-    std::vector<NamedValues> results;
-    for (std::size_t i = 0; i < inputs.items.size(); ++i) {
-      try {
-        results.push_back(model.pipeline->takes_text(inputs.items[i])
-                              ? pipeline::infer(*model.pipeline, runtime, inputs.items[i], options)
-                              : runtime.infer(inputs.items[i], options));
-      } catch (const Error& error) {
-        throw inputs.is_list ? error.within(fmt::format("item {}", i)) : error;
-      }
-    }
-    return results;
-  }
-  if (inputs.is_list) return runtime.batch_infer(inputs.items, options, model.settings.batch_limit);
-  return {runtime.infer(inputs.items.front(), options)};
 }
 
 pipeline::Items inputs_of(const RunFlags& flags, const OpenModel& model) {
@@ -189,9 +157,9 @@ void run_zero_shot(const RunFlags& flags, const OpenModel& model, const pipeline
     all.push_back({{"sequence", text}, {"labels", std::move(labels)}, {"scores", std::move(numbers)}});
   }
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-  say(context, to_line(runtime.verdict()));
+  say(context, line_of(runtime.verdict()));
   print_json(inputs.is_list || all.size() != 1 ? all : all.front());
-  write_report(flags.report, runtime, taken.count(), texts.size(), sharing_of(model, runtime, inputs));
+  write_report(flags.report, runtime, taken.count(), texts.size(), sharing_of(model, runtime, inputs.items));
 }
 
 // `run` prints the outputs of one ONNX file, and images are those of the other.
@@ -263,11 +231,14 @@ void run_model(RunFlags& flags, Context& context) {
     return;
   }
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<NamedValues> results = run_all(model, runtime, inputs, flags.outputs);
+  const InferOptions options{.timeout = model.settings.timeout(), .outputs = flags.outputs};
+  const std::vector<NamedValues> results =
+      inputs.is_list ? run_items(model, runtime, inputs.items, options)
+                     : std::vector<NamedValues>{run_item(model, runtime, inputs.items.front(), options)};
   const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
   const std::vector<DeclaredValue> declared = model.declared_outputs();
-  say(context, to_line(runtime.verdict()));
-  const RunSharing sharing = sharing_of(model, runtime, inputs);
+  say(context, line_of(runtime.verdict()));
+  const RunSharing sharing = sharing_of(model, runtime, inputs.items);
   // Of a short list that runs one by one there is nothing to say.
   if (sharing.shared ||
       (sharing.source != RunSharing::Source::single_run && inputs.items.size() >= runtime::min_requests_for_a_trial)) {

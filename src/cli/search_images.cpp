@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "cli/flag_names.h"
 #include "cli/pull_flag.h"
 #include "embedding/image_paths.h"
 #include "gpux/error.h"
@@ -16,6 +17,7 @@ namespace gpux::cli {
 
 OpenImageEncoder open_image_encoder(const EncoderFlags& given, const Context& context) {
   EncoderFlags flags = given;
+  flags.name_of = flag_name;
   flags.model = pull_argument(flags.model, flags.pull, context);
   return gpux::open_image_encoder(flags, {.bytes = false, .base64 = false, .data_url = false, .path = true},
                                   [&](std::string_view line) { say(context, line); });

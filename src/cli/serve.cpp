@@ -127,7 +127,7 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
               const std::vector<std::string>& warnings, bool is_on_record) {
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
-    tell(context, fmt::format("{} {}: {}", model->name(), model->version(), to_line(model->verdict())));
+    tell(context, fmt::format("{} {}: {}", model->name(), model->version(), line_of(model->verdict())));
     if (const RunSharing& sharing = model->options().sharing; sharing.source != RunSharing::Source::single_run) {
       tell(context, fmt::format("  {}", to_line(sharing)));
     }
@@ -161,7 +161,7 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
     append_json_string(text, models[i]->name());
     text += R"(, "version": )";
     append_json_string(text, models[i]->version());
-    text += fmt::format(R"(, "verdict": {}}})", to_json(models[i]->verdict()));
+    text += fmt::format(R"(, "verdict": {}}})", json_text_of(models[i]->verdict()));
   }
   text += R"(], "warnings": [)";
   for (std::size_t i = 0; i < warnings.size(); ++i) {

@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/flag_names.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
@@ -147,7 +149,7 @@ std::string names_of(const Verdict& verdict) {
 void require_named(const Verdict& verdict) {
   const std::optional<provider::Absence> absence = provider::absence_of(verdict);
   if (!absence) return;
-  throw Error(ErrorCode::provider_unavailable, fmt::format("nothing to compare: {}", to_line(*absence)));
+  throw Error(ErrorCode::provider_unavailable, format_message("nothing to compare: {}", to_line(*absence)));
 }
 
 void verify_model(const VerifyFlags& flags, Context& context) {
@@ -176,12 +178,12 @@ void verify_model(const VerifyFlags& flags, Context& context) {
   const std::string compared = fmt::format("{}{} with {}", names_of(runtime.verdict()),
                                            is_variant ? " in " + runtime.verdict().precision : "", reference.active());
   const bool same = !is_variant && names_of(runtime.verdict()) == reference.active();
-  say(context, to_line(runtime.verdict()));
+  say(context, line_of(runtime.verdict()));
   say(context, fmt::format("compared {}{}", compared, same ? ": the same provider, so this says little" : ""));
   if (!context.wants_json()) return print_data(table_of(rows));
   Json json{{"passed", passed}, {"compared", compared}, {"same_provider", same}, {"outputs", Json::array()}};
   for (const Row& row : rows) json["outputs"].push_back(to_json(row));
-  json["verdict"] = Json::parse(to_json(runtime.verdict()));
+  json["verdict"] = Json::parse(json_text_of(runtime.verdict()));
   print_data(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -5,32 +5,24 @@
 
 #include <fmt/format.h>
 
+#include "cli/flag_names.h"
 #include "cli/print_json.h"
 #include "cli/search_images.h"
 #include "embedding/image_paths.h"
 #include "gpux/error.h"
-#include "model/open_encoder.h"
+#include "model/label_vectors.h"
 #include "model/open_image_encoder.h"
-#include "model/open_model.h"
-#include "pipeline/zero_shot_images.h"
 
 namespace gpux::cli {
 namespace {
 
 ZeroShotSettings settings_of(const LocatedModel& located, const LabelFlags& flags) {
   if (flags.labels.empty()) throw Error(ErrorCode::usage, "run: give --labels, as in --labels cat,dog");
-  if (!located.project || !located.project->zero_shot) {
-    throw Error(
-        ErrorCode::invalid_config,
-        fmt::format("{}: scores of labels require 'zero_shot' with the model's logit_scale, which its ONNX files "
-                    "do not have; a folder with model.safetensors is imported with it",
-                    located.project ? located.project->file.string() : located.onnx_file.string()));
-  }
-  ZeroShotSettings settings = *located.project->zero_shot;
-  if (!flags.label_template.empty()) settings.label_template = flags.label_template;
+  ZeroShotSettings settings;
   try {
-    pipeline::check_image_labels(flags.labels, settings.label_template);
+    settings = zero_shot_settings(located, {.labels = flags.labels, .label_template = flags.label_template});
   } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_input) throw;
     throw error.within("--labels, --template").as(ErrorCode::usage);
   }
   if (flags.multi_label && settings.activation != Activation::sigmoid) {
@@ -57,10 +49,6 @@ std::vector<std::string> images_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
-bool has_image_tower(const LocatedModel& located) {
-  return located.project && !located.project->image_tower.empty();
-}
-
 void run_zero_shot_images(const std::string& model, const LocatedModel& located, const std::vector<std::string>& words,
                           const LabelFlags& flags, const LoadRequest& load, const Context& context) {
   const ZeroShotSettings settings = settings_of(located, flags);
@@ -69,20 +57,15 @@ void run_zero_shot_images(const std::string& model, const LocatedModel& located,
   encoder.model = model;
   encoder.located = located;
   encoder.load = load;
-  const auto tell = [&](std::string_view line) { say(context, line); };
-  std::vector<std::vector<float>> labels;
-  {
-    const OpenEncoder texts = open_encoder(encoder, tell);
-    for (const std::string& text : pipeline::image_label_texts(flags.labels, settings.label_template)) {
-      labels.push_back(texts.embedder->embed(text, texts.options));
-    }
-  }
+  encoder.name_of = flag_name;
+  const LabelVectors labels = embed_labels(encoder, {.labels = flags.labels, .label_template = flags.label_template},
+                                           settings, [&](std::string_view line) { say(context, line); });
   const OpenImageEncoder towers = open_image_encoder(encoder, context);
   Json all = Json::array();
   const auto add = [&](std::string_view image, std::span<const float> vector) {
     Json names = Json::array();
     Json numbers = Json::array();
-    for (const LabelScore& one : pipeline::zero_shot_image_scores(vector, labels, flags.labels, settings)) {
+    for (const LabelScore& one : labels.scores(vector)) {
       names.push_back(one.label);
       numbers.push_back(Json::parse(fmt::format("{}", static_cast<float>(one.score))));
     }

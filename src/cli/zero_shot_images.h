@@ -9,9 +9,6 @@
 
 namespace gpux::cli {
 
-/// Whether the model has a text tower and an image tower.
-bool has_image_tower(const LocatedModel& located);
-
 /// Prints {"image", "labels", "scores"} of each image, best label first; a list where there are several. Errors usage,
 /// invalid_config (gpux.yml does not say how scores are made), as of open_encoder() and open_image_encoder().
 /// `located`: what `model` means.

@@ -509,7 +509,7 @@ std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugin
   return checks;
 }
 
-std::vector<Check> check_providers(const std::vector<ProviderReport>& reports) {
+std::vector<Check> check_providers(const std::vector<ProviderReport>& reports, const NameOfSubject& name_of) {
   std::vector<Check> checks;
   for (const ProviderReport& report : reports) {
     Check check{.area = "providers", .name = report.id, .state = State::ok, .found = {}, .next = {}};
@@ -518,7 +518,7 @@ std::vector<Check> check_providers(const std::vector<ProviderReport>& reports) {
     } else {
       check.state = report.source.empty() ? State::absent : State::problem;
       check.found = report.reason;
-      check.next = report.remedy;
+      check.next = to_string(report.remedy, name_of);
     }
     checks.push_back(std::move(check));
   }

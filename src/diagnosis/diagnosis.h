@@ -59,6 +59,6 @@ std::vector<Check> check_installed_providers(bool is_quick, const ReadingListene
 std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 
 /// What each provider lacks, with the command that brings it. Pure.
-std::vector<Check> check_providers(const std::vector<ProviderReport>& reports);
+std::vector<Check> check_providers(const std::vector<ProviderReport>& reports, const NameOfSubject& name_of);
 
 }  // namespace gpux::diagnosis

@@ -93,7 +93,7 @@ Json to_json(const RuntimeLibrary& library) {
           {"api_version", library.api_version}};
 }
 
-Json to_json(const ProviderReport& report) {
+Json to_json(const ProviderReport& report, const NameOfSubject& name_of) {
   Json json;
   json["id"] = report.id;
   json["name"] = report.ort_name;
@@ -104,7 +104,7 @@ Json to_json(const ProviderReport& report) {
   json["available"] = report.available;
   json["accelerated"] = report.accelerated;
   json["reason"] = report.reason;
-  json["remedy"] = report.remedy;
+  json["remedy"] = to_string(report.remedy, name_of);
   json["note"] = report.note;
   json["devices"] = Json::array();
   for (const Device& device : report.devices) json["devices"].push_back(provider::to_json(device));

@@ -23,7 +23,7 @@ std::vector<std::vector<std::string>> machine_rows(const Machine& machine);
 Json to_json(const RuntimeLibrary& library);
 
 /// All that a report says.
-Json to_json(const ProviderReport& report);
+Json to_json(const ProviderReport& report, const NameOfSubject& name_of);
 
 /// "NVIDIA", "AMD", …; "vendor 0x1234" for others.
 std::string vendor_name(const PciDevice& device);

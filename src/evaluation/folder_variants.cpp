@@ -31,18 +31,18 @@ class Judge {
   }
 
   /// Why the file is left out; else empty, and `agreement` is its.
-  std::string reason_against(const fs::path& file, Agreement& agreement) const {
+  Message reason_against(const fs::path& file, Agreement& agreement) const {
     try {
       std::string other = difference(signature_, ModelInspector::inspect(file).signature);
-      if (!other.empty()) return other;
+      if (!other.empty()) return Message(std::move(other));
       agreement = evaluation::agreement(expected_, answers_on_cpu(file, samples_.ask, load_));
     } catch (const Error& error) {
       if (error.code() == ErrorCode::interrupted) throw;
-      return error.message();
+      return error.parts();
     }
     if (agreement.mean >= min_cosine_) return {};
-    return fmt::format("its mean cosine to the model on {} is {:.6f}, and {} is asked for (--min-cosine)",
-                       samples_.what, std::floor(agreement.mean * 1e6) / 1e6, min_cosine_);
+    return format_message("its mean cosine to the model on {} is {:.6f}, and {} is asked for ({})", samples_.what,
+                          std::floor(agreement.mean * 1e6) / 1e6, min_cosine_, setting_named("min_cosine"));
   }
 
  private:
@@ -73,7 +73,7 @@ FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file
   ExportedFiles files = files_beside(folder, onnx_file);
   variants.left_out = std::move(files.left_out);
   if (files.variants.empty()) return variants;
-  const auto leave_out = [&](const ExportedVariant& variant, std::string reason) {
+  const auto leave_out = [&](const ExportedVariant& variant, Message reason) {
     variants.left_out.push_back({variant.file, std::move(reason)});
   };
   if (!sentences && !flags.texts.empty()) {
@@ -82,7 +82,8 @@ FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file
   }
   if (!sentences && flags.samples.empty()) {
     for (const ExportedVariant& variant : files.variants) {
-      leave_out(variant, "its answers have to be compared on inputs of yours: --samples PLACE");
+      leave_out(variant, format_message("its answers have to be compared on inputs of yours: {} PLACE",
+                                        setting_named("samples")));
     }
     return variants;
   }
@@ -94,14 +95,14 @@ FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file
       return one.kept.precision.name == variant.precision;
     });
     if (variant.precision == flags.precision) {
-      leave_out(variant, fmt::format("--quantize {} makes one", flags.precision));
+      leave_out(variant, format_message("{} {} makes one", setting_named("quantize"), flags.precision));
     } else if (same != variants.found.end()) {
-      leave_out(variant, fmt::format("{} is kept for {}", same->file, variant.precision));
+      leave_out(variant, format_message("{} is kept for {}", same->file, variant.precision));
     } else {
       if (listener) listener(variant.precision, fmt::format("comparing {} with the model", variant.file));
       const fs::path file = folder / variant.file;
       Agreement agreement;
-      if (std::string reason = judge.reason_against(file, agreement); !reason.empty()) {
+      if (Message reason = judge.reason_against(file, agreement); !reason.empty()) {
         leave_out(variant, std::move(reason));
       } else {
         variants.found.push_back(
@@ -112,7 +113,7 @@ FolderVariants folder_variants(const fs::path& folder, const fs::path& onnx_file
   return variants;
 }
 
-std::string report_of(const FolderVariants& variants) {
+std::string report_of(const FolderVariants& variants, const NameOfSubject& name_of) {
   std::string report;
   for (const FoundVariant& one : variants.found) {
     const VariantPrecision& precision = one.kept.precision;
@@ -120,12 +121,12 @@ std::string report_of(const FolderVariants& variants) {
                           precision.name, one.file, variants.what, precision.mean_cosine, precision.least_cosine);
   }
   for (const LeftOutFile& one : variants.left_out) {
-    report += fmt::format("{}left out: {}: {}", report.empty() ? "" : "\n", one.file, one.reason);
+    report += fmt::format("{}left out: {}: {}", report.empty() ? "" : "\n", one.file, to_string(one.reason, name_of));
   }
   return report;
 }
 
-nlohmann::ordered_json json_of(const FolderVariants& variants) {
+nlohmann::ordered_json json_of(const FolderVariants& variants, const NameOfSubject& name_of) {
   using Json = nlohmann::ordered_json;
   Json json{{"kept", Json::array()}, {"left_out", Json::array()}};
   for (const FoundVariant& one : variants.found) {
@@ -139,7 +140,7 @@ nlohmann::ordered_json json_of(const FolderVariants& variants) {
                             {"least_cosine", precision.least_cosine}});
   }
   for (const LeftOutFile& one : variants.left_out) {
-    json["left_out"].push_back({{"file", one.file}, {"reason", one.reason}});
+    json["left_out"].push_back({{"file", one.file}, {"reason", to_string(one.reason, name_of)}});
   }
   return json;
 }

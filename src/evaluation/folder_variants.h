@@ -37,7 +37,7 @@ FolderVariants folder_variants(const std::filesystem::path& folder, const std::f
                                const LoadRequest& load, const LoadOptions& options, const VariantListener& listener);
 
 /// A message with one line per variant; empty if there is none.
-std::string report_of(const FolderVariants& variants);
-nlohmann::ordered_json json_of(const FolderVariants& variants);
+std::string report_of(const FolderVariants& variants, const NameOfSubject& name_of);
+nlohmann::ordered_json json_of(const FolderVariants& variants, const NameOfSubject& name_of);
 
 }  // namespace gpux::evaluation

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/own_program.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
@@ -80,7 +81,7 @@ Verdict verdict_in(const std::filesystem::path& report) {
     ProviderAttempt attempt;
     attempt.id = entry.at("provider");
     attempt.reason = entry.value("reason", "");
-    attempt.remedy = entry.value("remedy", "");
+    attempt.remedy = Message(entry.value("remedy", ""));
     for (const auto outcome : {ProviderAttempt::Outcome::active, ProviderAttempt::Outcome::no_nodes,
                                ProviderAttempt::Outcome::failed, ProviderAttempt::Outcome::not_needed}) {
       if (entry.at("outcome") == to_string(outcome)) attempt.outcome = outcome;
@@ -129,10 +130,12 @@ NamedValues ReferenceRun::infer_in_child(const NamedValues& inputs, const InferO
   arguments.emplace_back("--");
   arguments.push_back(model_->located.onnx_file.string());
   const ProcessResult child = run_child(std::move(arguments));
-  if (child.exit_code != 0) throw child_error(child).within("--reference " + provider_);
+  if (child.exit_code != 0)
+    throw child_error(child).within(format_message("{} {}", setting_named("reference"), provider_));
   const Verdict verdict = verdict_in(report);
   if (const auto absence = provider::absence_of(verdict)) {
-    throw Error(ErrorCode::provider_unavailable, to_line(*absence)).within("--reference " + provider_);
+    throw Error(ErrorCode::provider_unavailable, to_line(*absence))
+        .within(format_message("{} {}", setting_named("reference"), provider_));
   }
   active_ = join(verdict.active, "+");
   return read_outputs(output, outputs);

@@ -43,7 +43,7 @@ bool asks_one_provider(const LoadOptions& options) {
 void require_installed(const Verdict& verdict) {
   const std::optional<provider::Absence> absence = provider::absence_of(verdict);
   if (!absence || absence->cause != provider::Absence::Cause::unavailable) return;
-  throw Error(ErrorCode::provider_unavailable, fmt::format("no case was run: {}", to_line(*absence)));
+  throw Error(ErrorCode::provider_unavailable, format_message("no case was run: {}", to_line(*absence)));
 }
 
 // The same after a load failed: a strict one fails alike where the provider is absent and where it takes no node.

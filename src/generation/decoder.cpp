@@ -72,7 +72,7 @@ Decoder::~Decoder() = default;
 
 Verdict Decoder::verdict() const {
   Verdict verdict = runtime_.verdict();
-  if (std::optional<std::string> note = caches_->note()) verdict.notes.push_back(*std::move(note));
+  if (std::optional<std::string> note = caches_->note()) verdict.notes.emplace_back(*std::move(note));
   return verdict;
 }
 

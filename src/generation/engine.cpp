@@ -185,7 +185,7 @@ Verdict Engine::verdict() const {
   Verdict verdict = state_->decoder.verdict();
   const std::size_t context = state_->context.context_length;
   if (state_->options.context_length == 0 && context < state_->files.context_length) {
-    verdict.notes.push_back(
+    verdict.notes.emplace_back(
         fmt::format("the context is {} tokens instead of {}: the memory for keys and values ({} bytes) "
                     "holds no more",
                     context, state_->files.context_length, state_->cache_bytes));

@@ -102,11 +102,9 @@ std::string config_with_context(const fs::path& file, std::int64_t tokens) {
 
 }  // namespace
 
-std::string note_on_context(const LongContext& longer, std::int64_t tokens) {
-  return fmt::format(
-      "a prompt and its text have at most {} tokens; the model takes {} with other positions: "
-      "--context-length {}",
-      tokens, longer.max_tokens, longer.max_tokens);
+Message note_on_context(const LongContext& longer, std::int64_t tokens) {
+  return format_message("a prompt and its text have at most {} tokens; the model takes {} with other positions: {} {}",
+                        tokens, longer.max_tokens, setting_named("context_length"), longer.max_tokens);
 }
 
 std::uint64_t require_importable_decoder(const fs::path& folder) {
@@ -120,7 +118,8 @@ ImportedModel import_decoder(const fs::path& folder, const fs::path& target, con
   Architecture& architecture = described.decoder.architecture;
   const std::int64_t own_context = architecture.max_tokens;
   set_context(architecture, options.context_length);
-  std::vector<std::string> copied, notes;
+  std::vector<std::string> copied;
+  std::vector<Message> notes;
   std::error_code unreadable;
   for (const char* name : setting_files) {
     if (!fs::is_regular_file(folder / name, unreadable)) continue;

@@ -27,7 +27,7 @@ struct DecoderDescription {
 void set_context(Architecture& architecture, std::int64_t tokens);
 
 /// The note about a model with two tables of positions that got the one for `tokens` tokens.
-[[nodiscard]] std::string note_on_context(const LongContext& longer, std::int64_t tokens);
+[[nodiscard]] Message note_on_context(const LongContext& longer, std::int64_t tokens);
 
 /// require_importable() for a decoder.
 std::uint64_t require_importable_decoder(const std::filesystem::path& folder);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpux/error.h"
 #include "onnx/block_weights.h"
 
 namespace gpux::importer {
@@ -32,7 +33,7 @@ struct ImportedModel {
   std::vector<std::string> tasks{};  ///< with an adapter in the graph, by their numbers
   std::vector<std::string> copied;   ///< files of settings, relative to the folder
   std::vector<std::string> left_out{};             ///< a line per file with weights that is not read, with the reason
-  std::vector<std::string> notes{};                ///< what the user should know besides, a line each
+  std::vector<Message> notes{};                    ///< what the user should know besides, a line each
   std::vector<StoredWeights> weights{};            ///< of a GGUF file, a line for each type that has blocks
   std::int64_t image_height = 0, image_width = 0;  ///< of the images that it computes; 0: it takes none
 };

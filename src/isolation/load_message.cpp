@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -239,6 +240,30 @@ LoadOptions options_from(const Json& json) {
   return options;
 }
 
+// Texts, and subjects as [kind, name].
+Json json_of(const Message& message) {
+  Json parts = Json::array();
+  for (const auto& part : message) {
+    const auto* subject = std::get_if<Subject>(&part);
+    parts.push_back(subject == nullptr ? Json(std::get<std::string>(part))
+                                       : Json::array({static_cast<int>(subject->kind), subject->name}));
+  }
+  return parts;
+}
+
+Message message_from(const Json& parts) {
+  Message message;
+  for (const Json& part : parts) {
+    if (part.is_string()) {
+      message.emplace_back(part.get<std::string>());
+    } else {
+      const auto kind = static_cast<Subject::Kind>(part.at(0).get<std::uint8_t>());
+      message.emplace_back(Subject{.kind = kind, .name = part.at(1).get<std::string>()});
+    }
+  }
+  return message;
+}
+
 // All fields, as of the options.
 Json json_of(const Device& device) {
   const auto& [kind, name, vendor, index, memory_bytes, driver, architecture, address] = device;
@@ -267,7 +292,7 @@ Json json_of(const ProviderAttempt& attempt) {
           {"source", attempt.source},
           {"outcome", static_cast<int>(attempt.outcome)},
           {"reason", attempt.reason},
-          {"remedy", attempt.remedy},
+          {"remedy", json_of(attempt.remedy)},
           {"devices", std::move(devices)},
           {"device", attempt.device ? json_of(*attempt.device) : Json()},
           {"options", json_of(attempt.options)},
@@ -286,7 +311,7 @@ ProviderAttempt attempt_from(const Json& json) {
                           .source = json.at("source").get<std::string>(),
                           .outcome = static_cast<ProviderAttempt::Outcome>(json.at("outcome").get<int>()),
                           .reason = json.at("reason").get<std::string>(),
-                          .remedy = json.at("remedy").get<std::string>(),
+                          .remedy = message_from(json.at("remedy")),
                           .devices = {},
                           .options = pairs_from(json.at("options")),
                           .node_count = json.at("node_count").get<std::uint64_t>(),
@@ -304,6 +329,8 @@ ProviderAttempt attempt_from(const Json& json) {
 Json json_of(const Verdict& verdict) {
   Json tried = Json::array();
   for (const ProviderAttempt& attempt : verdict.tried) tried.push_back(json_of(attempt));
+  Json notes = Json::array();
+  for (const Message& note : verdict.notes) notes.push_back(json_of(note));
   return {{"requested", verdict.requested},
           {"requested_from", verdict.requested_from},
           {"tried", std::move(tried)},
@@ -312,7 +339,7 @@ Json json_of(const Verdict& verdict) {
           {"precision", verdict.precision},
           {"placement_known", verdict.placement_known},
           {"fell_back", verdict.fell_back},
-          {"notes", verdict.notes},
+          {"notes", std::move(notes)},
           {"runtime_version", verdict.runtime_version},
           {"runtime_path", verdict.runtime_path}};
 }
@@ -326,10 +353,11 @@ Verdict verdict_from(const Json& json) {
                   .precision = json.at("precision").get<std::string>(),
                   .placement_known = json.at("placement_known").get<bool>(),
                   .fell_back = json.at("fell_back").get<bool>(),
-                  .notes = json.at("notes").get<std::vector<std::string>>(),
+                  .notes = {},
                   .runtime_version = json.at("runtime_version").get<std::string>(),
                   .runtime_path = json.at("runtime_path").get<std::string>()};
   for (const Json& attempt : json.at("tried")) verdict.tried.push_back(attempt_from(attempt));
+  for (const Json& note : json.at("notes")) verdict.notes.push_back(message_from(note));
   return verdict;
 }
 

@@ -371,7 +371,7 @@ LoadReport RemoteSession::State::load(Connection& connection) {
     const std::optional<std::string> report_text = receive_text(control, reply->bytes, wait);
     if (!report_text) break;
     LoadReport loaded = believable(load_report_from(*report_text), outputs, options.pooled_output.has_value());
-    if (!sandbox.empty()) loaded.verdict.notes.push_back(sandbox);
+    if (!sandbox.empty()) loaded.verdict.notes.emplace_back(sandbox);
     return loaded;
   }
   throw Error(ErrorCode::internal,

@@ -38,6 +38,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* converted_folder = "model";
+
 // The folder as the settings of its reranker's format read it; empty where it is none, or has settings of its own.
 std::optional<checkpoint::RerankerFolder> reranker_folder(const fs::path& folder, const std::string& asked,
                                                           bool is_onnx) {
@@ -174,7 +176,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
                           .dimension = 0,
                           .task = {},
                           .takes_images = true,
-                          .has_two_towers = !located.project->image_tower.empty(),
+                          .has_two_towers = has_image_tower(located),
                           .verdict = runtime.verdict(),
                           .variant = {},
                           .beside = {}};
@@ -183,7 +185,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   } else {
     const embedding::ImageEmbedder embedder(tower->facts, std::move(input), std::move(runtime));
     package.dimension = embedder.encoder().dimension();
-    if (!located.project->image_tower.empty()) {
+    if (has_image_tower(located)) {
       std::optional<checkpoint::SentenceModel> sentences = checkpoint::sentence_model_of(located.onnx_file);
       if (!sentences) {
         throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
@@ -282,7 +284,10 @@ bool has_variants(const ImportRequest& flags) {
   return !evaluation::files_beside(flags.folder, file).variants.empty();
 }
 
-ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+namespace {
+
+ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, Store& store,
+                         const evaluation::VariantListener& listener) {
   std::error_code unreadable;
   if (fs::is_regular_file(flags.folder, unreadable) && !importer::gguf::is_gguf_file(flags.folder)) {
     throw Error(ErrorCode::invalid_model,
@@ -295,7 +300,6 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   for (const std::string& tag : flags.tags) names.push_back(parse_reference(tag));
   std::optional<importer::ImportedModel> imported;
   std::optional<generation::QuantizationAgreement> quantization;
-  const ScratchFolder scratch;
   fs::path folder = flags.folder;
   const auto as_reranker = reranker_folder(folder, flags.reranker, is_onnx);
   importer::DecoderImport decoder;
@@ -320,14 +324,14 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   }
   decoder.context_length = flags.context_length;
   if (decoder.blocks) {
-    decoder.check = [&](const fs::path& made) { quantization = check_quantized(folder, made, flags, scratch.path()); };
+    decoder.check = [&](const fs::path& made) { quantization = check_quantized(folder, made, flags, scratch); };
   }
   if (fs::is_directory(folder, unreadable)) warn_of_tokens(folder);
   // What is ONNX already goes into the store as it is; import_model() refuses to make a folder of it.
   if (!flags.output.empty() || !is_onnx) {
     const auto require_texts = [](const fs::path& read) { require_readable_texts(read); };
     if (!importer::gguf::is_gguf_file(folder)) in_place_of(folder, as_reranker, require_texts);
-    const fs::path target = flags.output.empty() ? scratch.path() / "model" : fs::path(flags.output);
+    const fs::path target = flags.output.empty() ? scratch / converted_folder : fs::path(flags.output);
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_model(read, target, decoder); });
     folder = target;
@@ -335,16 +339,28 @@ ImportedFolder import_folder(const ImportRequest& flags, Store& store, const eva
   std::optional<ImportedPackage> package;
   const std::string project = names.empty() ? std::string() : image_project_text(folder);
   if (!project.empty()) {
-    package = store_image_folder(folder, project, names, flags, scratch.path(), store);
+    package = store_image_folder(folder, project, names, flags, scratch, store);
   } else if (!names.empty() && checkpoint::is_decoder_folder(folder)) {
     package = store_decoder_folder(folder, names, flags, store);
   } else if (!names.empty()) {
-    package = store_folder(folder, names, flags, scratch.path(), store, listener);
+    package = store_folder(folder, names, flags, scratch, store, listener);
   }
   return {.converted = std::move(imported),
           .quantization = std::move(quantization),
           .package = std::move(package),
           .names = std::move(names)};
+}
+
+}  // namespace
+
+ImportedFolder import_folder(const ImportRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  const ScratchFolder scratch;
+  try {
+    return import_by(scratch.path(), flags, store, listener);
+  } catch (const Error& error) {
+    const Error known = in_source_of(error, scratch.path() / converted_folder, flags.folder);
+    rethrow_as(error, in_source_of(known, scratch.path(), flags.folder));
+  }
 }
 
 }  // namespace gpux

@@ -1,7 +1,7 @@
 #include "gpux/model.h"
 
 #include "library/model_state.h"
-#include "pipeline/pipeline.h"
+#include "model/run_items.h"
 
 namespace gpux {
 namespace {
@@ -41,10 +41,12 @@ const Signature& Model::signature() const noexcept {
 }
 
 NamedValues Model::infer(const NamedValues& inputs, const InferOptions& options) const {
-  const InferOptions run = state_->with_timeout(options);
-  const auto& pipeline = state_->open.pipeline;
-  if (pipeline && pipeline->takes_text(inputs)) return pipeline::infer(*pipeline, state_->runtime, inputs, run);
-  return state_->runtime.infer(inputs, run);
+  return run_item(state_->open, state_->runtime, inputs, state_->with_timeout(options));
+}
+
+std::vector<NamedValues> Model::batch_infer(std::span<const NamedValues> items, const InferOptions& options,
+                                            std::uint64_t batch_limit) const {
+  return run_items(state_->open, state_->runtime, items, state_->with_timeout(options), batch_limit);
 }
 
 const Verdict& Model::verdict() const noexcept {

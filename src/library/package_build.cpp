@@ -15,6 +15,7 @@
 #include "embedding/graph_pooling.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
+#include "library/other_folder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
 #include "provider/shape_profile.h"
@@ -139,9 +140,8 @@ std::optional<CompiledEngine> engine_of(const Verdict& verdict, const LoadOption
   return std::nullopt;
 }
 
-}  // namespace
-
-BuiltPackage build_package(const BuildRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+BuiltPackage build_by(const fs::path& scratch, const BuildRequest& flags, Store& store,
+                      const evaluation::VariantListener& listener) {
   const LoadRequest load = evaluation::request_beside(flags.load);
   OpenModel model = open_model(flags.path, flags.config, load);
   model.open_inputs();
@@ -149,7 +149,7 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
     throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));
   }
   // A variant of one tower would be compared with the other's vectors.
-  if (flags.quantize.given() && model.located.project && !model.located.project->image_tower.empty()) {
+  if (flags.quantize.given() && has_image_tower(model.located)) {
     throw Error(
         ErrorCode::usage,
         format_message("{}: '{}' has a text tower and an image tower, and variants of such models are not supported",
@@ -163,22 +163,20 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   if (flags.load.precision) content.precision = model.settings.options.precision;
 
   // Loading proves that it is a model. It also writes the optimized graph if that is requested.
-  const ScratchFolder scratch;
   LoadOptions options = model.settings.options;
   options.expected_sizes = expected_sizes(model.info.signature, model.sizes());
   std::optional<evaluation::MadeVariant> variant;
   if (flags.quantize.given()) {
     const fs::path& onnx_file = model.located.onnx_file;
     const auto sentences = flags.quantize.samples.empty() ? checkpoint::sentence_model_of(onnx_file) : std::nullopt;
-    variant =
-        evaluation::make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch.path(), listener);
+    variant = evaluation::make_variant(flags.quantize, flags.load, options, onnx_file, sentences, scratch, listener);
     add_to(content, variant->kept);
     add_to(options, variant->kept);
   }
   if (flags.optimize) {
     // Nothing else lies there.
-    fs::create_directory(scratch.path() / optimized_folder);
-    options.optimized_model = scratch.path() / optimized_folder / "model.onnx";
+    fs::create_directory(scratch / optimized_folder);
+    options.optimized_model = scratch / optimized_folder / "model.onnx";
   }
   auto runtime = std::make_unique<Runtime>(model.located.onnx_file, options);
   require_fitting_batching(model);
@@ -193,6 +191,17 @@ BuiltPackage build_package(const BuildRequest& flags, Store& store, const evalua
   }
   built.stored = store.add(content, names);
   return built;
+}
+
+}  // namespace
+
+BuiltPackage build_package(const BuildRequest& flags, Store& store, const evaluation::VariantListener& listener) {
+  const ScratchFolder scratch;
+  try {
+    return build_by(scratch.path(), flags, store, listener);
+  } catch (const Error& error) {
+    rethrow_as(error, in_source_of(error, scratch.path(), flags.path));
+  }
 }
 
 }  // namespace gpux

@@ -192,7 +192,7 @@ LoadRequest request_of_package(const LocatedModel& model) {
 LoadRequest whole_request(const LoadRequest& asked, const LocatedModel& model) {
   LoadRequest request = merge(merge(asked, request_of_variables()), request_of_package(model));
   if (!model.project) return request;
-  if (const std::string line = ignored_line(*model.project, model.name); !line.empty()) log::warning("{}", line);
+  if (const Message line = ignored_line(*model.project, model.name); !line.empty()) log::warning(line);
   if (came_with_the_package(*model.project, model)) require_portable_options(*model.project);
   return merge(std::move(request), request_of(*model.project));
 }

@@ -23,6 +23,11 @@ struct LocatedModel {
   std::string note;                      ///< the implicit choice, for messages; may be empty
 };
 
+/// Whether the model has a text tower and an image tower. Pure.
+[[nodiscard]] inline bool has_image_tower(const LocatedModel& located) {
+  return located.project && !located.project->image_tower.empty();
+}
+
 /// Finds what `argument` means. A path that exists, with or without "./", is that path:
 /// - an ONNX file is only that file, even if there is a gpux.yml next to it;
 /// - a .yml or .yaml file is a gpux.yml;

@@ -222,7 +222,7 @@ OpenEncoder open_chosen(Chosen chosen, const EncoderFlags& flags, const Teller& 
   }
   encoder.digest = digest_of_vectors(located, digest.of(encoder.embedder->runtime().weights_file()));
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension(encoder.options);
-  tell(to_line(encoder.embedder->runtime().verdict()));
+  tell(to_line(encoder.embedder->runtime().verdict(), flags.name_of));
   if (const std::string line = batching_line(*encoder.embedder); !line.empty()) tell(line);
   return encoder;
 }
@@ -264,7 +264,7 @@ OpenEncoder open_encoder(const EncoderFlags& given, const Teller& tell) {
   } catch (const Error& error) {
     const embedding::Level* below = flags.level_fallback ? embedding::level_below(*choice.level) : nullptr;
     if (below == nullptr || (error.code() != ErrorCode::not_found && error.code() != ErrorCode::invalid_model)) throw;
-    tell(fmt::format("level {} instead of {}: {}", below->name, choice.level->name, error.message()));
+    tell(fmt::format("level {} instead of {}: {}", below->name, choice.level->name, error.message(flags.name_of)));
     return open_level(*below, flags, tell);
   }
 }

@@ -27,6 +27,7 @@ struct EncoderFlags {
   std::optional<embedding::Representation> representation = embedding::Representation::dense;
   embedding::SparseLimits sparse;
   LoadRequest load;
+  NameOfSubject name_of = nullptr;  ///< what the messages of open_encoder() call what they name
 };
 
 /// What they come to.

@@ -90,7 +90,7 @@ Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, L
 }
 
 std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model) {
-  if (!located.project || located.project->image_tower.empty()) return digest_of_model;
+  if (!has_image_tower(located)) return digest_of_model;
   return sha256_of(digest_of_model + '\n' + sha256_of_file(located.project->image_tower));
 }
 
@@ -129,7 +129,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
   const bool is_tower = tower->onnx_file != located.onnx_file;
   encoder.digest = is_tower ? digest_of_vectors(located, sha256_of_file(located.onnx_file))
                             : sha256_of_file(encoder.embedder->runtime().weights_file());
-  tell(to_line(encoder.embedder->runtime().verdict()));
+  tell(to_line(encoder.embedder->runtime().verdict(), flags.name_of));
   return encoder;
 }
 

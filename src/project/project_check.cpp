@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
@@ -346,17 +347,18 @@ class Checker {
 
 }  // namespace
 
-void ProblemList::add(yaml::Position position, std::string_view message) {
+void ProblemList::add(yaml::Position position, Message message) {
   ++count_;
   if (count_ > limit_shown) return;
-  shown_.push_back(fmt::format("{}:{}:{}: {}", file_, position.line, position.column, message));
+  shown_ = format_message("{}{}{}:{}:{}: {}", shown_, shown_.empty() ? "" : "; ", file_, position.line, position.column,
+                          message);
 }
 
 void ProblemList::throw_if_any() const {
   if (empty()) return;
-  std::string message = join(shown_, "; ");
-  if (count_ > limit_shown) message += fmt::format("; and {} more", count_ - limit_shown);
-  throw Error(ErrorCode::invalid_config, message);
+  Message message = shown_;
+  if (count_ > limit_shown) message.emplace_back(fmt::format("; and {} more", count_ - limit_shown));
+  throw Error(ErrorCode::invalid_config, std::move(message));
 }
 
 void check_against_schema(const TreeNode& node, const SchemaKey& schema, ProblemList& problems, Positions& positions) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpux/error.h"
 #include "gpux/model_info.h"
 #include "project/project_schema.h"
 #include "project/yaml_document.h"
@@ -20,7 +21,9 @@ class ProblemList {
  public:
   explicit ProblemList(std::string file) : file_(std::move(file)) {}
 
-  void add(yaml::Position position, std::string_view message);
+  void add(yaml::Position position, Message message);
+
+  void add(yaml::Position position, std::string_view message) { add(position, Message(std::string(message))); }
 
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
@@ -29,7 +32,7 @@ class ProblemList {
 
  private:
   std::string file_;
-  std::vector<std::string> shown_;
+  Message shown_;
   std::size_t count_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/format_message.h"
 #include "base/home.h"
 #include "base/in_quotes.h"
 #include "base/memory_size.h"
@@ -491,25 +492,26 @@ ProjectFile parse_project_file(std::string_view text, const std::filesystem::pat
   return project;
 }
 
-std::string ignored_line(const ProjectFile& project, std::string_view model) {
+Message ignored_line(const ProjectFile& project, std::string_view model) {
   if (project.ignored.empty()) return {};
   constexpr std::size_t limit_shown = 10;
   std::vector<std::string> shown = project.ignored;
   shown.resize(std::min(shown.size(), limit_shown));
   const std::size_t more = project.ignored.size() - shown.size();
-  return fmt::format(
+  return format_message(
       "{}: its gpux.yml was written elsewhere, and is not to decide: {}{} {} ignored; flags or a gpux.yml "
-      "of your own (--config) set them",
+      "of your own ({}) set them",
       in_quotes(model), join(shown), more == 0 ? "" : fmt::format(" and {} more", more),
-      project.ignored.size() == 1 ? "is" : "are");
+      project.ignored.size() == 1 ? "is" : "are", setting_named("config"));
 }
 
 void require_portable(const ProjectFile& project) {
   ProblemList problems(project.file.string());
   const auto refuse_library = [&](yaml::Position position) {
     problems.add(position,
-                 "a package cannot bring a plugin library along; put it into $GPUX_HOME/providers or name it "
-                 "with --provider-library NAME=PATH");
+                 format_message("a package cannot bring a plugin library along; put it into $GPUX_HOME/providers or "
+                                "name it with {} NAME=PATH",
+                                setting_named("provider_libraries")));
   };
   for (const DeclaredLibrary& library : project.runtime.provider_libraries) refuse_library(library.position);
   for (const DeclaredProvider& provider : project.runtime.providers) {
@@ -517,13 +519,16 @@ void require_portable(const ProjectFile& project) {
   }
   for (const DeclaredLibrary& library : project.runtime.custom_operators) {
     problems.add(library.position,
-                 "a package cannot name a library of custom operators, which is code; name it with --custom-ops PATH");
+                 format_message("a package cannot name a library of custom operators, which is code; name it with {} "
+                                "PATH",
+                                setting_named("custom_operator_libraries")));
   }
   const auto profile = project.positions.find("runtime.profile");
   if (profile != project.positions.end() && project.runtime.profile) {
     problems.add(profile->second,
-                 "a package cannot say where to write; use 'enable_profiling: true', which writes into "
-                 "$GPUX_HOME/profiles, or --profile FILE");
+                 format_message("a package cannot say where to write; use 'enable_profiling: true', which writes into "
+                                "$GPUX_HOME/profiles, or {} FILE",
+                                setting_named("profile")));
   }
   problems.throw_if_any();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpux/error.h"
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "image/recipe.h"
@@ -166,7 +167,7 @@ ProjectFile read_project_file(const std::filesystem::path& file, Author author =
 ProjectFile parse_project_file(std::string_view text, const std::filesystem::path& file, Author author = Author::user);
 
 /// A line about what was ignored in the file of `model`; empty: nothing was.
-std::string ignored_line(const ProjectFile& project, std::string_view model);
+Message ignored_line(const ProjectFile& project, std::string_view model);
 
 /// Error invalid_config where the file names code or places of this machine that a package may not bring along:
 /// plugin libraries, and profiles outside gpux's home.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 
 namespace gpux::provider {
@@ -49,7 +50,7 @@ std::optional<Absence> absence_of(const Verdict& verdict) {
                    cause};
   }
   const bool is_list = verdict.requested.find(',') != std::string::npos;
-  Absence absence{fmt::format("nothing of '{}' ran", verdict.requested), "gpux doctor", cause};
+  Absence absence{fmt::format("nothing of '{}' ran", verdict.requested), Message("gpux doctor"), cause};
   for (const ProviderAttempt* attempt : named) {
     // What a kind stands for and is not here would only be noise.
     if (is_list || attempt->outcome == Outcome::failed || attempt->outcome == Outcome::no_nodes) {
@@ -59,8 +60,9 @@ std::optional<Absence> absence_of(const Verdict& verdict) {
   return absence;
 }
 
-std::string to_line(const Absence& absence) {
-  return absence.remedy.empty() ? absence.reason : fmt::format("{}; remedy: {}", absence.reason, absence.remedy);
+Message to_line(const Absence& absence) {
+  return absence.remedy.empty() ? Message(absence.reason)
+                                : format_message("{}; remedy: {}", absence.reason, absence.remedy);
 }
 
 }  // namespace gpux::provider

@@ -17,7 +17,7 @@ struct Absence {
   };
 
   std::string reason;  ///< "openvino did not run: no OpenVINO library on this machine"
-  std::string remedy;  ///< may be empty
+  Message remedy;      ///< may be empty
   Cause cause = Cause::unavailable;
 };
 
@@ -27,6 +27,6 @@ struct Absence {
 std::optional<Absence> absence_of(const Verdict& verdict);
 
 /// The reason and the remedy in one line.
-std::string to_line(const Absence& absence);
+Message to_line(const Absence& absence);
 
 }  // namespace gpux::provider

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -49,22 +50,22 @@ std::string kind_of(const std::vector<Device>& devices) {
 }
 
 void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Machine& machine, ProviderReport& report) {
-  const auto refuse = [&](const std::string& reason, const std::string& remedy) {
+  const auto refuse = [&](const std::string& reason, Message remedy) {
     report.available = report.accelerated = false;
     report.reason = reason;
-    report.remedy = remedy;
+    report.remedy = std::move(remedy);
   };
   const std::string& version = ort::Core::current()->version();
   if (row != nullptr && !row->oldest_core.empty() && is_older(version, row->oldest_core)) {
     refuse(fmt::format("not with this core: it needs ONNX Runtime {} or newer, this is {}", row->oldest_core, version),
-           fmt::format("ask for it first: --provider {}", row->id));
+           ask_first(row->id));
     return;
   }
   // ONNX Runtime loads it as a bridge, whose code ends the process where this library is not there.
   const fs::path shared = ort::Core::current()->library().parent_path() / "libonnxruntime_providers_shared.so";
   if (std::error_code error; ort::read_provider_file(plugin.library).is_bridge && !fs::exists(shared, error)) {
     refuse(fmt::format("not with this core: it is a provider bridge library, too, and needs '{}'", shared.string()),
-           "put it next to the ONNX Runtime that it was built with, in $GPUX_HOME/cores/NAME");
+           Message("put it next to the ONNX Runtime that it was built with, in $GPUX_HOME/cores/NAME"));
     return;
   }
   // Names are the library's to choose; the table's are only what they were when the table was written.
@@ -74,8 +75,9 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
     names = ort::register_provider_library(plugin.name, plugin.library);
     devices = ort::provider_devices();
   } catch (const Error& error) {
-    refuse(error.message(), row == nullptr ? "give a library that exports CreateEpFactories, built for this system"
-                                           : "reinstall it: " + remedy_on(machine, row->remedy));
+    refuse(error.message(),
+           Message(row == nullptr ? "give a library that exports CreateEpFactories, built for this system"
+                                  : "reinstall it: " + remedy_on(machine, row->remedy)));
     return;
   }
   std::string ort_name = names.empty() ? std::string() : names.front();
@@ -92,7 +94,7 @@ void confirm_plugin(const ProviderRow* row, const PluginFile& plugin, const Mach
   if (row != nullptr && row->id == "webgpu") {
     remedy = "install a Vulkan driver; for a software adapter set ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1";
   }
-  refuse("its library loads, but lists no device on this machine", remedy);
+  refuse("its library loads, but lists no device on this machine", Message(std::move(remedy)));
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> p
       if (!is_built_in(row->built_in_name)) {
         report.available = report.accelerated = false;
         report.reason = fmt::format("ONNX Runtime {} does not know it", core->version());
-        report.remedy = remedy_on(machine, row->remedy);
+        report.remedy = Message(remedy_on(machine, row->remedy));
       }
     } else if (report.source.empty() && row != nullptr && is_built_in(row->built_in_name)) {
       report.source = "built in";

@@ -40,7 +40,7 @@ struct ResolvedOptions {
   std::optional<unsigned> device;       ///< plugins: which device, counted among the provider's
   std::optional<unsigned> used_device;  ///< which of the devices the session is on; empty: not known
   std::vector<ShapeRange> shapes;       ///< that a run's inputs may have; empty: any
-  std::string shapes_note;              ///< for the verdict, where the provider holds nodes; may be empty
+  Message shapes_note;                  ///< for the verdict, where the provider holds nodes; may be empty
 };
 
 /// Whether the provider compiles for ranges of shapes, and has an option for them. Pure.

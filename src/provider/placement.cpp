@@ -72,7 +72,7 @@ void set_not_needed(ProviderAttempt& attempt) {
 void set_no_nodes(ProviderAttempt& attempt) {
   attempt.outcome = Outcome::no_nodes;
   attempt.reason = "it is in the session, but the session gave it none of the model's nodes";
-  attempt.remedy = "gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes";
+  attempt.remedy = Message("gpux inspect MODEL --provider " + attempt.id + " shows which operators it takes");
 }
 
 void apply_doubtful_placement(const std::vector<ort::AssignedNode>& nodes, Verdict& verdict,
@@ -102,7 +102,7 @@ void apply_doubtful_placement(const std::vector<ort::AssignedNode>& nodes, Verdi
       if (is_in_session(attempt) && (attempt.id == "cpu") == is_cpu) verdict.active.push_back(attempt.id);
     }
   }
-  verdict.notes.push_back(
+  verdict.notes.emplace_back(
       fmt::format("how many nodes run where is not known: ONNX Runtime {} does not list those of {}",
                   verdict.runtime_version, join(left_out)));
 }

@@ -86,22 +86,23 @@ void survey_bridge(const ProviderRow& row, const ort::CoreFile& core, const Hard
   if (const auto missing = missing_libraries(report.library, library_needs(&row, report.library, machine), machine);
       !missing.empty()) {
     report.reason = missing_sentence(report.library, missing);
-    report.remedy = row.remedy;
+    report.remedy = Message(std::string(row.remedy));
     return;
   }
   // A bridge does not list devices before a session is made, and a session without a driver fails late.
   if (const DriverFile* file = missing_driver(row, hardware)) {
     report.reason = fmt::format("the driver of the {} is not loaded here: no {}", row.hardware, file->path);
-    report.remedy = file->vendor_id == nvidia_vendor
-                        ? "sudo apt install nvidia-driver; a container is given its GPUs by docker run --gpus all"
-                        : "sudo modprobe amdgpu; a container is given its GPUs by docker run --device /dev/kfd "
-                          "--device /dev/dri";
+    report.remedy =
+        Message(file->vendor_id == nvidia_vendor
+                    ? "sudo apt install nvidia-driver; a container is given its GPUs by docker run --gpus all"
+                    : "sudo modprobe amdgpu; a container is given its GPUs by docker run --device /dev/kfd "
+                      "--device /dev/dri");
     return;
   }
   const bool is_nvidias = is_vendor_of(row, nvidia_vendor);
   if (is_nvidias && !hardware.nvidia_failure.empty()) {
     report.reason = fmt::format("the driver of the {} does not work: {}", row.hardware, hardware.nvidia_failure);
-    report.remedy = "restart the machine after an update of the driver; nvidia-smi shows the same error";
+    report.remedy = Message("restart the machine after an update of the driver; nvidia-smi shows the same error");
     return;
   }
   report.available = true;
@@ -137,14 +138,15 @@ void survey_plugin(const ProviderRow* row, const PluginFile& plugin, const Machi
                                 file.is_bridge ? "GetProvider, not CreateEpFactories: it is a provider bridge library, "
                                                  "which works only next to the ONNX Runtime that it was built with"
                                                : "no CreateEpFactories: it is no provider library");
-    report.remedy = file.is_bridge ? "put it into $GPUX_HOME/cores/NAME, with the ONNX Runtime that it was built with"
-                                   : "give a library that exports CreateEpFactories, built for this system";
+    report.remedy =
+        Message(file.is_bridge ? "put it into $GPUX_HOME/cores/NAME, with the ONNX Runtime that it was built with"
+                               : "give a library that exports CreateEpFactories, built for this system");
     return;
   }
   if (const auto missing = missing_libraries(plugin.library, library_needs(row, plugin.library, machine), machine);
       !missing.empty()) {
     report.reason = missing_sentence(plugin.library, missing);
-    report.remedy = "install the package that brings " + missing.front();
+    report.remedy = Message("install the package that brings " + missing.front());
     return;
   }
   report.available = true;
@@ -187,7 +189,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
     report.available = !cores.empty();
     if (cores.empty()) {
       report.reason = "no ONNX Runtime found";
-      report.remedy = row.remedy;
+      report.remedy = Message(std::string(row.remedy));
     }
     report.devices.push_back({.kind = "cpu", .name = processor_name(machine), .vendor = {}, .index = 0});
     return report;
@@ -212,7 +214,7 @@ ProviderReport survey_row(const ProviderRow& row, std::span<const ort::CoreFile>
   }
   const std::string damage = damaged_installation(row, machine);
   report.reason = damage.empty() ? "not installed" : damage;
-  report.remedy = row.remedy;
+  report.remedy = Message(std::string(row.remedy));
   if (!is_here(row, hardware)) {
     report.reason = fmt::format("no {} on this machine", row.hardware);
     report.remedy.clear();
@@ -234,7 +236,7 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
   for (const std::string& id : ids) {
     if (const ProviderRow* row = find_row(id); row != nullptr && row->id == id) {
       reports.push_back(survey_row(*row, cores, plugins, hardware, machine));
-      reports.back().remedy = remedies.as_typed(reports.back().remedy);
+      reports.back().remedy = Message(remedies.as_typed(to_string(reports.back().remedy)));
       continue;
     }
     ProviderReport report;

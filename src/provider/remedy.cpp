@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 
 namespace gpux::provider {
@@ -29,6 +30,10 @@ std::string Remedies::as_typed(std::string_view remedy) {
   if (!remedy.starts_with(install)) return std::string(remedy);
   if (!has_pip_) has_pip_ = is_on_path(machine_, "pip") || is_on_path(machine_, "pip3");
   return *has_pip_ ? std::string(remedy) : "sudo apt install python3-pip && " + std::string(remedy);
+}
+
+Message ask_first(std::string_view id) {
+  return format_message("ask for it first: {} {}", setting_named("provider"), id);
 }
 
 std::string remedy_on(const Machine& machine, std::string_view remedy) {

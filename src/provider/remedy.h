@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/machine.h"
+#include "gpux/error.h"
 
 namespace gpux::provider {
 
@@ -20,6 +21,9 @@ class Remedies {
   const Machine& machine_;
   std::optional<bool> has_pip_;  // empty: not looked up yet
 };
+
+/// For a provider that needs another ONNX Runtime than the open one. Pure.
+Message ask_first(std::string_view id);
 
 /// A single one.
 std::string remedy_on(const Machine& machine, std::string_view remedy);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
+#include "provider/remedy.h"
 #include "provider/table.h"
 
 namespace gpux::provider {
@@ -60,8 +62,8 @@ void note_idle_hardware(std::span<const ProviderReport> reports, Verdict& verdic
   for (const ProviderReport& report : reports) {
     const ProviderRow* row = find_row(report.id);
     if (report.available || row == nullptr || row->vendor_ids.empty() || report.remedy.empty()) continue;
-    verdict.notes.push_back(fmt::format("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
-                                        report.id, report.reason, report.remedy));
+    verdict.notes.push_back(format_message("there is an {} but {} cannot be used: {} (remedy: {})", row->hardware,
+                                           report.id, report.reason, report.remedy));
   }
 }
 
@@ -91,18 +93,18 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
     } else if (id != "cpu" && wants_hardware(request) && !report->accelerated) {
       step.outcome = Outcome::not_needed;
       step.reason = "only on a processor or software adapter here";
-      step.remedy = fmt::format("ask for it by name: --provider {}", id);
+      step.remedy = format_message("ask for it by name: {} {}", setting_named("provider"), id);
     } else if (one_accelerator && lacks_devices_for(request, *report)) {
       step.outcome = Outcome::not_needed;
       step.reason = fmt::format("it has no {} here", wants_hardware(request) ? "GPU" : "NPU");
-      step.remedy = fmt::format("ask for it by name: --provider {}", id);
+      step.remedy = format_message("ask for it by name: {} {}", setting_named("provider"), id);
     } else if (id != "cpu" && one_accelerator && !first.empty() && !in_chain_of(first, id)) {
       step.outcome = Outcome::not_needed;
       step.reason = fmt::format("{} came first", first);
     } else if (bound_elsewhere(*report, core)) {
       step.other_core = true;
       step.reason = fmt::format("not with this core: it needs '{}'", report->core.string());
-      step.remedy = fmt::format("ask for it first: --provider {}", id);
+      step.remedy = ask_first(id);
     } else {
       step.outcome = Outcome::active;
       if (first.empty() && id != "cpu") first = id;
@@ -115,7 +117,7 @@ Selection select(const Request& request, std::span<const ProviderReport> reports
 Verdict planned_verdict(const Request& request, const Selection& selection, std::span<const ProviderReport> reports) {
   Verdict verdict;
   verdict.requested = request.text;
-  verdict.notes = request.remarks;
+  for (const std::string& remark : request.remarks) verdict.notes.emplace_back(remark);
   if (request.form == Form::automatic) note_idle_hardware(reports, verdict);
   for (const Selection::Step& step : selection.steps) {
     ProviderAttempt attempt;

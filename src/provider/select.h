@@ -17,7 +17,7 @@ struct Selection {
     std::string id;
     ProviderAttempt::Outcome outcome = ProviderAttempt::Outcome::unavailable;  ///< active: chosen
     std::string reason;
-    std::string remedy;
+    Message remedy;
     bool other_core = false;  ///< it needs another ONNX Runtime than the one that is open
   };
 

@@ -48,14 +48,14 @@ bool is_worth_reporting(const ProviderAttempt& attempt, const Verdict& verdict) 
 }
 
 // "; not tensorrt, cuda: no NVIDIA GPU on this machine; not …": neighbours with the same reason share it.
-std::string rejections(const Verdict& verdict) {
+std::string rejections(const Verdict& verdict, const NameOfSubject& name_of) {
   std::string text;
   const ProviderAttempt* previous = nullptr;
   std::vector<std::string> ids;
   const auto end_group = [&] {
     if (previous == nullptr) return;
     text += fmt::format("; not {}: {}", join(ids), previous->reason);
-    if (!previous->remedy.empty()) text += fmt::format(" (remedy: {})", previous->remedy);
+    if (!previous->remedy.empty()) text += fmt::format(" (remedy: {})", to_string(previous->remedy, name_of));
     ids.clear();
   };
   for (const ProviderAttempt& attempt : verdict.tried) {
@@ -84,6 +84,10 @@ std::string where(const ProviderAttempt& attempt, const Verdict& verdict) {
 }  // namespace
 
 std::string to_line(const Verdict& verdict) {
+  return to_line(verdict, nullptr);
+}
+
+std::string to_line(const Verdict& verdict, const NameOfSubject& name_of) {
   std::string line;
   for (const std::string& id : verdict.active) {
     for (const ProviderAttempt& attempt : verdict.tried) {
@@ -97,12 +101,16 @@ std::string to_line(const Verdict& verdict) {
   if (!verdict.precision.empty()) line += " in " + verdict.precision;
   line += fmt::format("; asked for {}", verdict.requested);
   if (!verdict.requested_from.empty()) line += fmt::format(" ({})", verdict.requested_from);
-  line += rejections(verdict);
-  for (const std::string& note : verdict.notes) line += "; " + note;
+  line += rejections(verdict, name_of);
+  for (const Message& note : verdict.notes) line += "; " + to_string(note, name_of);
   return line;
 }
 
 std::string to_json(const Verdict& verdict) {
+  return to_json(verdict, nullptr);
+}
+
+std::string to_json(const Verdict& verdict, const NameOfSubject& name_of) {
   nlohmann::ordered_json json;
   json["requested"] = verdict.requested;
   json["requested_from"] = verdict.requested_from;
@@ -123,7 +131,7 @@ std::string to_json(const Verdict& verdict) {
     if (!attempt.source.empty()) entry["source"] = attempt.source;
     entry["outcome"] = to_string(attempt.outcome);
     if (!attempt.reason.empty()) entry["reason"] = attempt.reason;
-    if (!attempt.remedy.empty()) entry["remedy"] = attempt.remedy;
+    if (!attempt.remedy.empty()) entry["remedy"] = to_string(attempt.remedy, name_of);
     entry["nodes"] = attempt.node_count;
     entry["share"] = attempt.node_share;
     auto& devices = entry["devices"] = nlohmann::ordered_json::array();
@@ -137,7 +145,8 @@ std::string to_json(const Verdict& verdict) {
     }
     tried.push_back(std::move(entry));
   }
-  json["notes"] = verdict.notes;
+  auto& notes = json["notes"] = nlohmann::ordered_json::array();
+  for (const Message& note : verdict.notes) notes.push_back(to_string(note, name_of));
   json["onnxruntime"] = {{"version", verdict.runtime_version}, {"path", verdict.runtime_path}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -61,7 +61,7 @@ void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64
   try {
     (void)runtime.infer(synthetic_inputs(runtime.info().signature));
   } catch (const Error& error) {
-    loaded.verdict.notes.push_back("the memory limit was checked without a warm-up run: " + error.message());
+    loaded.verdict.notes.emplace_back("the memory limit was checked without a warm-up run: " + error.message());
   }
   const std::uint64_t now = resident_bytes();
   const std::uint64_t used = now > loaded.resident_before_bytes ? now - loaded.resident_before_bytes : 0;
@@ -105,7 +105,7 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
       std::make_unique<runtime::LocalSession>(std::move(loaded.session), runtime::Steps(options), loaded.verdict);
   state_ = std::make_shared<State>(std::move(info), std::move(loaded), std::move(session), options);
   if (const std::string& reason = facts_of(options).isolation_reason; !reason.empty()) {
-    state_->loaded.verdict.notes.push_back(reason);
+    state_->loaded.verdict.notes.emplace_back(reason);
   }
   state_->profile = options.profile;
   state_->load_time = std::chrono::steady_clock::now() - start;

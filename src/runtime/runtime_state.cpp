@@ -17,8 +17,8 @@ namespace {
 void note_missing_sandbox(const LoadOptions& options, Verdict& verdict) {
   const std::string& origin = facts_of(options).pulled_from;
   if (origin.empty() || options.sandbox != Sandbox::off) return;
-  verdict.notes.push_back(fmt::format("not sandboxed: the model comes from {}{}", origin,
-                                      options.isolation == Isolation::thread ? " and runs in this process" : ""));
+  verdict.notes.emplace_back(fmt::format("not sandboxed: the model comes from {}{}", origin,
+                                         options.isolation == Isolation::thread ? " and runs in this process" : ""));
 }
 
 }  // namespace

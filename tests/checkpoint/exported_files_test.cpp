@@ -66,7 +66,7 @@ TEST(ExportedFiles, AreLeftOutWithAReason) {
                                                         {"onnx/model_q4f16.onnx", "no precision"},
                                                         {"onnx/decoder.onnx", "no precision"},
                                                         {"onnx/model_qint8_arm64.onnx", "other processors"},
-                                                        {"onnx/model_quantized.onnx", "--quantize int8 makes one"},
+                                                        {"onnx/model_quantized.onnx", "; quantize int8 makes one"},
                                                         {"onnx/model.onnx", "another model.onnx"},
                                                         {"onnx/model_fp16.onnx", "kept"}}) {
     EXPECT_THAT(reason_against(sorted, file), HasSubstr(words)) << file;

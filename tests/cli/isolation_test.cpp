@@ -484,7 +484,8 @@ TEST(Preflight, LeavesOutAProviderThatCrashes) {
       EXPECT_EQ(outcome.json(), Json::parse(product)) << outcome.err;
       EXPECT_THAT(outcome.err, HasSubstr("ran on cpu"));
       EXPECT_THAT(outcome.err, HasSubstr("not example: its library crashed when it was first loaded: the process was "
-                                         "ended by signal 11 (SIGSEGV) (remedy: "));
+                                         "ended by signal 11 (SIGSEGV) (remedy: update the provider and its driver; "
+                                         "--preflight off loads it nevertheless)"));
       EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
       run.emplace_back("--strict");
       EXPECT_EQ(gpux.run(run, options).code, 5);

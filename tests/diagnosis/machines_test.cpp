@@ -154,7 +154,7 @@ std::vector<diagnosis::Check> checks_of(const Machine& machine) {
   std::vector<diagnosis::Check> checks;
   for (const auto& more : {diagnosis::check_devices(machine), diagnosis::check_drivers(machine),
                            diagnosis::check_plugins(provider::find_plugins({}, machine), machine),
-                           diagnosis::check_providers(survey_all(machine))}) {
+                           diagnosis::check_providers(survey_all(machine), nullptr)}) {
     checks.insert(checks.end(), more.begin(), more.end());
   }
   return checks;
@@ -362,7 +362,7 @@ TEST(Machines, WithIntelGpus) {
          "ran on cpu (1 of 1 nodes); asked for gpu; not tensorrt, tensorrt-rtx, cuda: no NVIDIA GPU on this machine; "
          "not migraphx: no AMD GPU on this machine; not openvino: only on a processor or software adapter here "
          "(remedy: "
-         "ask for it by name: --provider openvino); not webgpu: not installed (remedy: gpux providers install "
+         "ask for it by name: provider openvino); not webgpu: not installed (remedy: gpux providers install "
          "webgpu)"},
         {"openvino", "ran on openvino (1 of 1 nodes); asked for openvino"}},
        {{"0000:00:02.0", "ok: Intel 8086:7d55, driver i915"}}},

@@ -72,7 +72,7 @@ TEST_P(DecoderFolders, SayWhetherKeysAndValuesAreCopied) {
   EXPECT_EQ(files.context_length, 384);
   EXPECT_THAT(files.defaults.end_tokens, ElementsAre(3));
   generation::Engine engine(Runtime(folder / "model.onnx"), text::Tokenizer::from_file(files.tokenizer), files);
-  const std::vector<std::string> notes = engine.verdict().notes;
+  const std::vector<Message> notes = engine.verdict().notes;
   if (GetParam() == "genai") {
     EXPECT_THAT(notes, testing::Not(testing::Contains(HasSubstr("copied"))));
   } else {

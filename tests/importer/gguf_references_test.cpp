@@ -133,7 +133,7 @@ TEST(GgufImport, GivesLongTextsTheirPositionsWithALongerContext) {
   const fs::path file = references / "phi4-mini-q8_0.gguf";
   const ImportedModel of_short_texts = import_model(file, folder.path() / "short");
   EXPECT_EQ(of_short_texts.max_tokens, 256U);
-  EXPECT_THAT(of_short_texts.notes, testing::ElementsAre(HasSubstr("--context-length 512")));
+  EXPECT_THAT(of_short_texts.notes, testing::ElementsAre(HasSubstr("context_length 512")));
   EXPECT_EQ(json_of(folder.path() / "short/config.json").at("max_position_embeddings"), 256);
   const ImportedModel of_long_texts = import_model(file, folder.path() / "long", {.context_length = 512});
   EXPECT_EQ(of_long_texts.max_tokens, 512U);

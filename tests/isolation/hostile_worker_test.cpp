@@ -138,7 +138,7 @@ TEST(Believable, IsWhatThisProcessDoesNotKnowBetter) {
                                             entry("z", ValueKind::tensor, ElementType::float32)};
   LoadReport report;
   report.output_names = {"y", "z"};
-  report.verdict.notes = {"sandboxed: Landlock ABI 99, all", "a note", "not sandboxed: x"};
+  report.verdict.notes = {Message("sandboxed: Landlock ABI 99, all"), Message("a note"), Message("not sandboxed: x")};
   EXPECT_THAT(believable(report, outputs, false).verdict.notes, ElementsAre("a note"));
   report.output_names = {"y", "z", "pooled"};
   EXPECT_THROW((void)believable(report, outputs, false), Error);

@@ -351,7 +351,7 @@ TEST(LoadMessage, KeepsTheReport) {
                            .ort_name = "CUDAExecutionProvider",
                            .outcome = ProviderAttempt::Outcome::failed,
                            .reason = "why",
-                           .remedy = "what",
+                           .remedy = {"ask for ", Subject{Subject::Kind::setting, "provider"}, " first"},
                            .devices = {{"gpu", "name", "vendor", 2}},
                            .options = {{"a", "b"}},
                            .node_count = 5,
@@ -361,7 +361,7 @@ TEST(LoadMessage, KeepsTheReport) {
                            .shapes_from = "option",
                            .engine_folder = "/engines",
                            .has_kept_engine = true}};
-  report.verdict.notes = {"a note"};
+  report.verdict.notes = {Message("a note")};
   report.weights = 2;
   report.computed_by = "text";
   report.output_names = {"y", "z"};
@@ -369,6 +369,7 @@ TEST(LoadMessage, KeepsTheReport) {
   report.identity = {{"ONNX Runtime", "1.31.1"}};
   const LoadReport read = load_report_from(to_json(report));
   EXPECT_EQ(to_json(read.verdict), to_json(report.verdict));
+  EXPECT_EQ(read.verdict.tried.front().remedy, report.verdict.tried.front().remedy) << "with its subject";
   EXPECT_EQ(read.weights, 2U);
   EXPECT_EQ(read.output_names, report.output_names);
   EXPECT_EQ(read.placement.front().operator_type, "Add");

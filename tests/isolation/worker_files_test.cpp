@@ -227,7 +227,7 @@ class WorkerResults : public WorkerFiles {
 TEST_F(WorkerResults, ThatNoLongerFitAreRepeatedOnANewWorker) {
   if (test::has_sanitizer) GTEST_SKIP() << "sanitizers keep memory of their own";
   const Runtime runtime = returning();
-  const std::vector<std::string>& notes = runtime.verdict().notes;
+  const std::vector<Message>& notes = runtime.verdict().notes;
   const auto names_limit = [](const std::string& note) { return note.find("results at most") != std::string::npos; };
   if (std::ranges::none_of(notes, names_limit)) GTEST_SKIP() << "no limit of memory here";
   const int first = runtime.worker()->process_id;

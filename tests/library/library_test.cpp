@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "gpux/pipeline.h"
 #include "gpux/search.h"
 #include "gpux/store.h"
+#include "gpux/zero_shot_images.h"
 #include "importer/import_model.h"
 #include "pipeline/task_folder.h"
 
@@ -40,6 +42,14 @@ void expect_error(ErrorCode code, const std::string& text, const Call& call) {
     EXPECT_EQ(error.code(), code) << error.message();
     EXPECT_THAT(error.message(), HasSubstr(text));
   }
+}
+
+// gpux.yml without what says how scores are made.
+std::string without_zero_shot(const std::string& yaml) {
+  const std::size_t from = yaml.find("zero_shot:");
+  std::size_t to = yaml.find('\n', from) + 1;
+  while (to < yaml.size() && yaml[to] == ' ') to = yaml.find('\n', to) + 1;
+  return yaml.substr(0, from) + yaml.substr(to);
 }
 
 class Library : public testing::Test {
@@ -241,6 +251,57 @@ TEST_F(Library, ClassifiesByLabelsOfTheCaller) {
   }
 }
 
+TEST_F(Library, ScoresImagesByLabelsOfTheCaller) {
+  const std::filesystem::path tests = GPUX_SOURCE_DIR "/tests";
+  const std::filesystem::path source = tests / "importer/images/clip-vit-base-patch32", model = folder_.path() / "clip";
+  importer::import_model(source, model);
+  const nlohmann::json answers = nlohmann::json::parse(read_file(source / "answers.json"));
+  const ZeroShotImageOptions options{.labels = answers.at("labels"), .label_template = answers.at("template")};
+  const ZeroShotImageClassifier classifier(model.string(), options, {.workers = 2});
+  std::vector<ImageData> images;
+  for (const std::string picture : answers.at("pictures")) images.emplace_back(tests / "image/pictures" / picture);
+  const std::vector<std::vector<LabelScore>> all = classifier.classify(images);
+  ASSERT_EQ(all.size(), images.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<double> expected = answers.at("probabilities").at(i);
+    ASSERT_EQ(all[i].size(), expected.size());
+    for (const LabelScore& one : all[i]) {
+      const auto label = std::ranges::find(options.labels, one.label) - options.labels.begin();
+      EXPECT_NEAR(one.score, expected.at(static_cast<std::size_t>(label)), 1e-3) << one.label;
+    }
+    EXPECT_TRUE(std::ranges::is_sorted(all[i], std::ranges::greater(), &LabelScore::score));
+  }
+  EXPECT_EQ(classifier.classify(images[1]).front().label, all[1].front().label);
+  EXPECT_EQ(classifier.verdict().active, std::vector<std::string>{"cpu"});
+  const auto classifier_of = [](const std::filesystem::path& folder, const ZeroShotImageOptions& labels) {
+    (void)ZeroShotImageClassifier(folder.string(), labels);
+  };
+  for (const ZeroShotImageOptions& wrong :
+       {ZeroShotImageOptions{}, ZeroShotImageOptions{.labels = {"a", "a"}}, ZeroShotImageOptions{.labels = {""}},
+        ZeroShotImageOptions{.labels = {"a"}, .label_template = "nothing"}}) {
+    expect_error(ErrorCode::invalid_input, "", [&] { classifier_of(model, wrong); });
+  }
+  expect_error(ErrorCode::usage, "no text tower and image tower", [&] { classifier_of(encoder_, {.labels = {"a"}}); });
+  write_file_atomically(model / "gpux.yml", without_zero_shot(read_file(model / "gpux.yml")));
+  expect_error(ErrorCode::invalid_config, "require 'zero_shot'", [&] { classifier_of(model, {.labels = {"a"}}); });
+}
+
+TEST_F(Library, RunsListsOfTextsAndOfTensors) {
+  const Model model(test::import_task_folder(folder_, "classify-bert").string());
+  const auto text = [](const char* content) { return NamedValues{{"text", Tensor::of_strings({1}, {content})}}; };
+  const std::vector<NamedValues> texts{text("a dog"), text("a cat sat")};
+  const std::vector<NamedValues> together = model.batch_infer(texts);
+  ASSERT_EQ(together.size(), 2U);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_THAT(together[i].front().second.tensor()->as<float>(),
+                testing::ElementsAreArray(model.infer(texts[i]).front().second.tensor()->as<float>()));
+  }
+  EXPECT_TRUE(model.batch_infer({}).empty());
+  expect_error(ErrorCode::invalid_input, "item 1: ", [&] {
+    (void)model.batch_infer(std::vector{texts[0], text("\xff")});
+  });
+}
+
 TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {
   const Pipeline classifier(test::import_task_folder(folder_, "classify-bert").string());
   EXPECT_EQ(classifier.task(), "text-classification");
@@ -273,6 +334,19 @@ TEST_F(Library, ClassifiesAndRanksAndNamesAndAnswers) {
   EXPECT_THAT("the cat sat on the mat", HasSubstr(answer.text));
 
   expect_error(ErrorCode::invalid_model, "reads no texts", [] { Pipeline(GPUX_SOURCE_DIR "/tests/models/add.onnx"); });
+}
+
+// What does not load is a file in a temporary folder, of which the caller knows nothing.
+TEST_F(Library, NamesTheFolderThatIsImported) {
+  ModelStore store;
+  const ModelOptions unloadable{.session_config = {{"optimization.minimal_build_optimizations", "none"}}};
+  for (const char* name : {"importer/images/clip-vit-base-patch32", "importer/images/vit-base-patch16",
+                           "generation/references/qwen3", "importer/gguf/llama-q4_0.gguf"}) {
+    const std::filesystem::path source = std::filesystem::path(GPUX_SOURCE_DIR "/tests") / name;
+    expect_error(ErrorCode::invalid_model, "'" + source.string() + "' cannot be loaded",
+                 [&] { (void)store.import_folder(source, "unloadable", unloadable); });
+  }
+  EXPECT_TRUE(store.list().empty());
 }
 
 TEST_F(Library, KeepsModelsInTheStore) {

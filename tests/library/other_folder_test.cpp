@@ -1,9 +1,13 @@
 // What is said of a folder of this process, as the user knows it.
 #include "library/other_folder.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/format_message.h"
+#include "base/temporary_folder.h"
 
 namespace gpux {
 namespace {
@@ -32,6 +36,22 @@ TEST(OtherFolder, KeepsWhatElseIsNamed) {
   EXPECT_EQ(known.code(), ErrorCode::usage);
   EXPECT_EQ(known.message([](const Subject& subject) { return "<" + subject.name + ">"; }),
             "<digits/a> needs <reranker>");
+}
+
+TEST(OtherFolder, NamesTheSourceOfWhatWasMade) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path source = folder.path() / "minilm";
+  std::filesystem::create_directory(source);
+  write_file_atomically(source / "tokenizer.json", "{}");
+  const auto known = [&](const Message& message) {
+    return in_source_of(Error(ErrorCode::invalid_model, message), "/tmp/x/model", source).message();
+  };
+  EXPECT_EQ(known({file_at("/tmp/x/model/tokenizer.json"), ": no"}), (source / "tokenizer.json").string() + ": no");
+  EXPECT_EQ(known({"'", file_at("/tmp/x/model/model.onnx"), "' cannot be loaded: Load model from ",
+                   "/tmp/x/model/model.onnx failed: '/tmp/x/model/tokenizer.json': no"}),
+            "'" + source.string() + "' cannot be loaded: Load model from " + source.string() + " failed: '" +
+                (source / "tokenizer.json").string() + "': no");
+  EXPECT_EQ(known({file_at("/tmp/x/other")}), "/tmp/x/other");
 }
 
 }  // namespace

@@ -62,14 +62,14 @@ TEST(Absence, IsOfWhatTheRequestNames) {
       attempt.outcome = outcome;
       if (outcome != Outcome::active) {
         attempt.reason = std::string("no ") + id;
-        attempt.remedy = std::string("get ") + id;
+        attempt.remedy = Message(std::string("get ") + id);
       } else {
         verdict.active.emplace_back(id);
       }
       verdict.tried.push_back(std::move(attempt));
     }
     const std::optional<Absence> absence = absence_of(verdict);
-    EXPECT_EQ(absence ? to_line(*absence) : "", one.line) << one.requested;
+    EXPECT_EQ(absence ? to_string(to_line(*absence)) : "", one.line) << one.requested;
   }
 }
 

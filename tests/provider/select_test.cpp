@@ -34,13 +34,14 @@ std::vector<ProviderReport> reports_of(const Machine& machine) {
     ProviderReport report;
     report.id = row.id;
     report.reason = "not installed";
-    report.remedy = "install it";
+    report.remedy = Message("install it");
     for (const Has& has : machine.providers) {
       if (has.id != row.id) continue;
       report.available = true;
       report.accelerated = has.accelerated;
       report.core = has.core;
-      report.reason = report.remedy = "";
+      report.reason.clear();
+      report.remedy.clear();
     }
     reports.push_back(std::move(report));
   }
@@ -159,9 +160,9 @@ TEST(Select, GivesTheReasonOfEachThatIsNotChosen) {
   const Case cases[] = {
       {bare, "cuda", "cuda", Outcome::unavailable, "not installed", "install it"},
       {software, "auto", "webgpu", Outcome::not_needed, "only on a processor or software adapter here",
-       "ask for it by name: --provider webgpu"},
+       "ask for it by name: provider webgpu"},
       {processor, "gpu", "openvino", Outcome::not_needed, "only on a processor or software adapter here",
-       "ask for it by name: --provider openvino"},
+       "ask for it by name: provider openvino"},
       {mixed, "auto", "webgpu", Outcome::not_needed, "cuda came first", ""},
       {snapdragon, "npu", "directml", Outcome::not_needed, "qnn came first", ""},
   };
@@ -177,7 +178,7 @@ TEST(Select, RefusesByNameWhatNeedsAnotherCore) {
   const Selection::Step step = step_of(intel, "webgpu,openvino,cpu", "openvino", plain_core);
   EXPECT_EQ(step.outcome, Outcome::unavailable);
   EXPECT_EQ(step.reason, "not with this core: it needs '/opt/openvino/libonnxruntime.so.1'");
-  EXPECT_EQ(step.remedy, "ask for it first: --provider openvino");
+  EXPECT_EQ(step.remedy, "ask for it first: provider openvino");
   EXPECT_EQ(step_of(intel, "webgpu,openvino,cpu", "webgpu", plain_core).outcome, Outcome::active);
   EXPECT_EQ(step_of(intel, "openvino,webgpu", "openvino", openvino_core).outcome, Outcome::active);
   EXPECT_EQ(step_of(mixed, "openvino,cuda", "cuda", openvino_core).outcome, Outcome::unavailable);

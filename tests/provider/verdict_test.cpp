@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/format_message.h"
 #include "provider/placement.h"
+#include "provider/remedy.h"
 
 namespace gpux {
 namespace {
@@ -20,7 +22,7 @@ ProviderAttempt attempt(const char* id, const char* ort_name, Outcome outcome, c
   made.ort_name = ort_name;
   made.outcome = outcome;
   made.reason = reason;
-  made.remedy = remedy;
+  made.remedy = Message(remedy);
   return made;
 }
 
@@ -228,11 +230,26 @@ TEST(VerdictLine, NamesTheDeviceWhereThereAreSeveral) {
 TEST(VerdictLine, SaysWhatRanAndWhyNotTheRest) {
   Verdict verdict = three();
   provider::apply_placement(nodes(3, 1), {}, verdict);
-  verdict.notes = {"a note"};
+  verdict.notes = {Message("a note")};
   EXPECT_EQ(
       to_line(verdict),
       "ran on cuda (3 of 4 nodes), cpu (1 of 4 nodes); asked for tensorrt (--provider); not tensorrt: not installed "
       "(remedy: install it); a note");
+}
+
+TEST(VerdictLine, NamesSettingsAsItsReadersDo) {
+  Verdict verdict = three();
+  provider::apply_placement(nodes(3, 1), {}, verdict);
+  verdict.tried.front().remedy = provider::ask_first("tensorrt");
+  verdict.notes = {format_message("{} tensorrt.shapes=… names them", setting_named("provider_option"))};
+  const auto as_flag = [](const Subject& subject) { return "--" + subject.name; };
+  EXPECT_THAT(to_line(verdict), testing::EndsWith("(remedy: ask for it first: provider tensorrt); provider_option "
+                                                  "tensorrt.shapes=… names them"));
+  EXPECT_THAT(to_line(verdict, as_flag), testing::EndsWith("(remedy: ask for it first: --provider tensorrt); "
+                                                           "--provider_option tensorrt.shapes=… names them"));
+  const auto json = nlohmann::json::parse(to_json(verdict, as_flag));
+  EXPECT_EQ(json["tried"][0]["remedy"], "ask for it first: --provider tensorrt");
+  EXPECT_EQ(json["notes"][0], "--provider_option tensorrt.shapes=… names them");
 }
 
 TEST(VerdictLine, LeavesOutWhatNobodyAskedForByName) {
@@ -255,7 +272,7 @@ TEST(VerdictLine, SaysWhyNoGpuRanWhenOneWasRequested) {
     one.id = id;
     one.outcome = outcome;
     one.reason = reason;
-    one.remedy = remedy;
+    one.remedy = Message(remedy);
     verdict.tried.push_back(one);
   };
   attempt("tensorrt", Outcome::unavailable, "no NVIDIA GPU on this machine");
@@ -288,7 +305,7 @@ TEST(VerdictJson, HoldsEverything) {
   verdict.tried[1].devices = {{.kind = "gpu", .name = "A \"card\"", .vendor = "NVIDIA", .index = 1}};
   verdict.tried[1].options = {{"device_id", "1"}};
   verdict.fell_back = true;
-  verdict.notes = {"bad \xff byte"};
+  verdict.notes = {Message("bad \xff byte")};
   provider::apply_placement(nodes(3, 1), {}, verdict);
   const auto json = nlohmann::json::parse(to_json(verdict));
   EXPECT_EQ(json["requested"], "tensorrt");

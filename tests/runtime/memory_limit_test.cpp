@@ -66,7 +66,7 @@ TEST(MemoryLimit, IsMeasuredOrKeptByTheProviderOrToldAsNotEnforced) {
       EXPECT_EQ(measured, one.measured ? 1 : 0);
       EXPECT_EQ(refused, one.not_enforced && strict != Strictness::off ? "strict: " + note : "");
       const bool is_noted = one.not_enforced && strict == Strictness::off;
-      EXPECT_EQ(verdict.notes, is_noted ? std::vector<std::string>{note} : std::vector<std::string>{});
+      EXPECT_EQ(verdict.notes, is_noted ? std::vector<Message>{Message(note)} : std::vector<Message>{});
     }
   }
 }

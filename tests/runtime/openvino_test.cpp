@@ -200,7 +200,7 @@ TEST_F(OpenVino, DoesNotGoTogetherWithAnotherCore) {
   json second = load("webgpu,openvino,cpu");
   EXPECT_EQ(second["verdict"]["active"], json({"webgpu", "cpu"}));
   EXPECT_THAT(attempt(second, "openvino")["reason"].get<std::string>(), StartsWith("not with this core: it needs '"));
-  EXPECT_EQ(attempt(second, "openvino")["remedy"], "ask for it first: --provider openvino");
+  EXPECT_EQ(attempt(second, "openvino")["remedy"], "ask for it first: provider openvino");
   json first = load("openvino,webgpu,cpu");
   EXPECT_EQ(first["verdict"]["active"], json({"openvino", "cpu"}));
   EXPECT_THAT(attempt(first, "webgpu")["reason"].get<std::string>(),

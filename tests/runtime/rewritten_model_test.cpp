@@ -77,7 +77,7 @@ class RewrittenModels : public CpuRuntime {
     return model.of(file_, info_, plan, settings_, is_optimized);
   }
 
-  static std::vector<std::string> notes(const RewrittenModel& model, const Plan& plan) {
+  static std::vector<Message> notes(const RewrittenModel& model, const Plan& plan) {
     Verdict verdict;
     model.tell(plan, verdict);
     return verdict.notes;

@@ -117,7 +117,7 @@ TEST_F(WebGpu, IsNeverAutosChoiceOnASoftwareAdapter) {
     json report = load(request);
     EXPECT_EQ(report["verdict"]["active"], json({"cpu"})) << request;
     EXPECT_EQ(attempt(report, "webgpu")["outcome"], "not_needed");
-    EXPECT_EQ(attempt(report, "webgpu")["remedy"], "ask for it by name: --provider webgpu");
+    EXPECT_EQ(attempt(report, "webgpu")["remedy"], "ask for it by name: provider webgpu");
   }
   EXPECT_THAT(error_of(load("gpu", {"--strict", "provider"})),
               HasSubstr("provider_unavailable: strict: no gpu can be used on this machine"));

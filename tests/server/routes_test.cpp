@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
+#include "server/protocols/openapi/fields.h"
 
 namespace gpux::server {
 namespace {
@@ -66,8 +67,8 @@ std::string fields_of(std::span<const Route> routes) {
     if (route.contract.fields == nullptr || !seen.insert(route.contract.fields).second) continue;
     std::string names;
     for (const Field& field : route.contract.fields()) {
-      if (field.kind == FieldKind::refused) continue;
-      const std::string name = "`" + std::string(field.name) + "`";
+      std::string name = "`" + std::string(field.name) + "`";
+      if (field.kind == FieldKind::refused) name += " (refused)";
       names += (names.empty() ? "" : ", ") + (field.use == FieldUse::required ? "**" + name + "**" : name);
     }
     table += "| `" + written(route.path) + "` | " + names + " |\n";
@@ -116,17 +117,40 @@ TEST(Routes, AreEachThereOnce) {
   }
 }
 
-// What the OpenAPI document leaves out: notes that change nothing, and what depends on another field.
+openapi::Json documented(const Field& field) {
+  const openapi::Json properties = openapi::object_schema({&field, 1}, {}).at("properties");
+  return properties.value(std::string(field.name), openapi::Json());
+}
+
+// Fields that have a schema of their own may depend on the served models.
 TEST(Routes, DocumentTheirFields) {
-  std::set<std::string_view> undocumented;
   for (const Route& route : all_routes()) {
     if (route.contract.fields == nullptr) continue;
     for (const Field& field : route.contract.fields()) {
-      if (field.use == FieldUse::undocumented && field.kind != FieldKind::refused) undocumented.insert(field.name);
+      if (field.schema == nullptr) EXPECT_FALSE(documented(field).is_null()) << route.path << ": " << field.name;
+      if (field.kind != FieldKind::refused) continue;
+      EXPECT_EQ(documented(field), (openapi::Json{{"type", "null"}, {"description", field.refusal}}));
     }
   }
-  EXPECT_THAT(undocumented, testing::UnorderedElementsAre("add_special_tokens", "best_of", "continue_final_message",
-                                                          "echo", "modalities"));
+}
+
+TEST(Routes, DocumentWhatIsAcceptedWithOneValue) {
+  const auto text_of = [](std::string_view path, std::string_view name) {
+    std::string text;
+    for (const Route& route : all_routes()) {
+      if (route.path != path || route.contract.fields == nullptr) continue;
+      for (const Field& field : route.contract.fields()) {
+        if (field.name == name) text = documented(field).dump();
+      }
+    }
+    return text;
+  };
+  for (const char* field : {"continue_final_message", "echo", "add_special_tokens"}) {
+    EXPECT_THAT(text_of("/v1/chat/completions", field), testing::HasSubstr("\"const\":false")) << field;
+  }
+  EXPECT_THAT(text_of("/v1/chat/completions", "modalities"), testing::HasSubstr("\"const\":\"text\""));
+  EXPECT_THAT(text_of("/v1/completions", "best_of"), testing::HasSubstr("\"null\""));
+  EXPECT_THAT(text_of("/api/generate", "context"), testing::HasSubstr("\"null\""));
 }
 
 RouteMatch match(const char* method, const char* target) {

@@ -122,7 +122,7 @@ ImportedModel import(const GgufFile& file, const fs::path& target, std::int64_t 
   apply_rotary_factors(file, architecture);
   use_stored_norms(architecture.transformer);
   use_stored_order(architecture.transformer);
-  std::vector<std::string> notes;
+  std::vector<Message> notes;
   if (architecture.long_context && context_length <= architecture.max_tokens) {
     notes.push_back(note_on_context(*architecture.long_context, architecture.max_tokens));
   }

@@ -305,15 +305,15 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
   const auto resolved = plan.options.find(front);
   if (used != nullptr) {
     verdict.precision = used->precision;
-    verdict.notes.push_back(fmt::format("the model's {} variant is used, of a mean cosine of {:.4f} to it",
-                                        used->precision, used->mean_cosine));
+    verdict.notes.emplace_back(fmt::format("the model's {} variant is used, of a mean cosine of {:.4f} to it",
+                                           used->precision, used->mean_cosine));
     return;
   }
   verdict.precision = precision_of(info);
   if (front != "cpu" && resolved != plan.options.end()) {
     verdict.precision = computed_precision(verdict.precision, front, resolved->second);
     std::string note = unmeasured_conversion(front, plan.precision, precision_of(info), verdict.precision);
-    if (!note.empty()) verdict.notes.push_back(std::move(note));
+    if (!note.empty()) verdict.notes.emplace_back(std::move(note));
   }
   if (front != "cpu" || plan.precision.empty() || verdict.precision == plan.precision) return;
   for (const PrecisionVariant& variant : options.precision_variants) {
@@ -323,7 +323,7 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
                                          : "its weights of 8 bits need a processor with VNNI, which this one lacks";
     const std::string note = fmt::format("the model's {} variant is not used: {}", plan.precision, why);
     if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
-    verdict.notes.push_back(note);
+    verdict.notes.emplace_back(note);
     return;
   }
 }
@@ -331,14 +331,14 @@ void tell_precision(const Plan& plan, const ModelInfo& info, const LoadOptions& 
 // What was made of the options of those that hold nodes. What the CPU lacks counts only where it runs the model alone.
 void tell_options(const Plan& plan, const LoadOptions& options, Verdict& verdict) {
   for (const auto& [id, resolved] : plan.options) {
-    verdict.notes.insert(verdict.notes.end(), resolved.notes.begin(), resolved.notes.end());
+    for (const std::string& note : resolved.notes) verdict.notes.emplace_back(note);
     const bool active = std::find(verdict.active.begin(), verdict.active.end(), id) != verdict.active.end();
     if (!active || (id == "cpu" && verdict.active.size() > 1)) continue;
     if (options.strict != Strictness::off && !resolved.unenforced.empty()) {
       throw Error(ErrorCode::provider_unavailable, "strict: " + join(resolved.unenforced, "; "));
     }
-    verdict.notes.insert(verdict.notes.end(), resolved.unenforced.begin(), resolved.unenforced.end());
-    if (!resolved.shapes_note.empty()) verdict.notes.push_back(resolved.shapes_note);
+    for (const std::string& option : resolved.unenforced) verdict.notes.emplace_back(option);
+    if (!resolved.shapes_note.empty()) verdict.notes.emplace_back(resolved.shapes_note);
   }
 }
 
@@ -415,8 +415,8 @@ bool discard_kept_engine(const Error& error, const std::filesystem::path& file, 
   if (!attempt->has_kept_engine) return false;
   provider::discard_engines(attempt->engine_folder);
   attempt->has_kept_engine = false;
-  plan.verdict.notes.push_back(fmt::format("{}: the engine that was kept is removed, and the model compiled again: {}",
-                                           attempt->id, error.message()));
+  plan.verdict.notes.emplace_back(fmt::format(
+      "{}: the engine that was kept is removed, and the model compiled again: {}", attempt->id, error.message()));
   return true;
 }
 
@@ -504,7 +504,7 @@ class SessionSearch {
     const std::optional<std::string> content = rewritten_.of(file_, info, plan_, settings_, graph_ != nullptr);
     ort::Session session =
         content ? session_of_content(*content, file_, settings_) : open_session(file_, settings_, options_, plan_);
-    if (graph_ != nullptr) plan_.verdict.notes.push_back("the graph optimized when the package was built is used");
+    if (graph_ != nullptr) plan_.verdict.notes.emplace_back("the graph optimized when the package was built is used");
     return session;
   }
 
@@ -514,7 +514,8 @@ class SessionSearch {
     if (dynamic_cast<const FileChanged*>(&error) != nullptr) throw;
     if (graph_ != nullptr) {
       graphs_fail_ = true;
-      plan_.verdict.notes.push_back("the graph optimized when the package was built is not used: " + error.message());
+      plan_.verdict.notes.emplace_back("the graph optimized when the package was built is not used: " +
+                                       error.message());
       return;
     }
     if (rewritten_.give_up(error.message())) return;

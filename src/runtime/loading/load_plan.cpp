@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
@@ -16,6 +17,7 @@
 #include "provider/library_version.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
+#include "provider/remedy.h"
 #include "runtime/loading/fastest.h"
 #include "runtime/loading/precision_variant.h"
 
@@ -186,18 +188,18 @@ ShapeChoice choose_shapes(const ProviderReport& report, const LoadOptions& optio
   return {.profile = provider::profile_text(derived.ranges), .from = derived.from, .unknown = derived.unknown};
 }
 
-std::string note_of(const std::string& id, const ShapeChoice& shapes) {
+Message note_of(const std::string& id, const ShapeChoice& shapes) {
+  const gpux::Subject option = setting_named("provider_option");
   if (!shapes.profile.empty()) {
-    return fmt::format(
-        "{0}: compiled for {1}, which is derived from {2}; other shapes are refused, and "
-        "--provider-option {0}.shapes=… names them",
-        id, shapes.profile, shapes.from);
+    return format_message(
+        "{0}: compiled for {1}, which is derived from {2}; other shapes are refused, and {3} {0}.shapes=… names them",
+        id, shapes.profile, shapes.from, option);
   }
   if (shapes.unknown.empty()) return {};
-  return fmt::format(
-      "{0}: it chooses the shapes that it compiles for, and compiles again for larger ones, as {1}; "
-      "--provider-option {0}.shapes=… names them",
-      id, shapes.unknown);
+  return format_message(
+      "{0}: it chooses the shapes that it compiles for, and compiles again for larger ones, as {1}; {2} {0}.shapes=… "
+      "names them",
+      id, shapes.unknown, option);
 }
 
 // Where the user named no folder for engines, the provider is given one of gpux's cache.
@@ -282,7 +284,8 @@ std::vector<ProviderReport> surveyed(const Request& request, const Supply& suppl
     if (report == reports.end()) continue;
     report->available = report->accelerated = false;
     report->reason = reason;
-    report->remedy = "update the provider and its driver; --preflight off loads it nevertheless";
+    report->remedy =
+        format_message("update the provider and its driver; {} off loads it nevertheless", setting_named("preflight"));
   }
   return reports;
 }
@@ -380,7 +383,7 @@ void tell_refused(const Fastest& fastest, Verdict& verdict) {
     if (fastest.candidates[i].name == fastest.candidates[i].provider.id) {
       own_failure = timing.failure;
     } else if (timing.failure != own_failure && !timing.failure.empty()) {
-      verdict.notes.push_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
+      verdict.notes.emplace_back(fmt::format("not {}: {}", timing.candidate, timing.failure));
     }
   }
 }
@@ -401,7 +404,7 @@ void add_slower(const FastestChoice& choice, std::span<const ProviderReport> rep
     attempt.remedy = report.remedy;
     if (report.available) {
       attempt.reason = fmt::format("not with this core: it needs '{}'", report.core.string());
-      attempt.remedy = "ask for it first: --provider " + report.id;
+      attempt.remedy = provider::ask_first(report.id);
     }
     for (const Timing& timing : choice.timings) {
       if (timing.candidate != report.id) continue;
@@ -429,7 +432,7 @@ Plan plan_fastest(const Request& request, const Supply& supply, const std::files
   }
   Plan plan =
       make_plan(provider::parse_request(list, supply.plugin_names), supply, {model, info, supply.machine}, options);
-  plan.verdict.notes.push_back(std::move(times));
+  plan.verdict.notes.emplace_back(std::move(times));
   tell_refused(fastest, plan.verdict);
   add_slower(fastest.choice, reports, plan.verdict);
   return plan;
@@ -507,7 +510,7 @@ bool forget_derived_shapes(Plan& plan, const std::string& reason) {
     if (const auto resolved = plan.options.find(id); resolved != plan.options.end()) {
       forget(resolved->second.passed);
       resolved->second.shapes.clear();
-      resolved->second.shapes_note = fmt::format(
+      resolved->second.shapes_note = format_message(
           "{}: it chooses the shapes that it compiles for, as there was no session with those that were "
           "derived: {}",
           id, reason);

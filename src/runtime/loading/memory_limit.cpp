@@ -26,7 +26,7 @@ void keep_memory_limit(const LoadOptions& options, bool limited_by_provider, Ver
   const std::string note = fmt::format(
       "memory limit not enforced: {} has none of its own, and its memory cannot be measured", join(verdict.active));
   if (options.strict != Strictness::off) throw Error(ErrorCode::provider_unavailable, "strict: " + note);
-  verdict.notes.push_back(note);
+  verdict.notes.emplace_back(note);
 }
 
 }  // namespace gpux::runtime

@@ -160,22 +160,22 @@ bool RewrittenModel::give_up(const std::string& reason) {
 }
 
 void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
-  if (!fused_.empty()) verdict.notes.push_back("nodes are fused: " + list_of(fused_));
+  if (!fused_.empty()) verdict.notes.emplace_back("nodes are fused: " + list_of(fused_));
   if (wants_fusion(options_, plan)) {
-    if (!defects_.attention.empty()) verdict.notes.push_back("attention is not fused: " + defects_.attention);
-    if (!defects_.norms.empty()) verdict.notes.push_back("norms are not fused: " + defects_.norms);
+    if (!defects_.attention.empty()) verdict.notes.emplace_back("attention is not fused: " + defects_.attention);
+    if (!defects_.norms.empty()) verdict.notes.emplace_back("norms are not fused: " + defects_.norms);
   }
   if (!float16_values_.empty()) {
     const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
-    verdict.notes.push_back(std::string("keys and values are stored in float16") +
-                            (is_automatic ? ": the provider has their attention in float16 alone" : ""));
+    verdict.notes.emplace_back(std::string("keys and values are stored in float16") +
+                               (is_automatic ? ": the provider has their attention in float16 alone" : ""));
   } else if (cache_failure_) {
-    verdict.notes.push_back("keys and values are not stored in float16: " + *cache_failure_);
+    verdict.notes.emplace_back("keys and values are not stored in float16: " + *cache_failure_);
   }
   if (is_pooled_) {
     verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
   } else if (pooling_failure_ && wanted_pooling(options_, plan) != nullptr) {
-    verdict.notes.push_back("texts are pooled on the host, from a vector per token: " + *pooling_failure_);
+    verdict.notes.emplace_back("texts are pooled on the host, from a vector per token: " + *pooling_failure_);
   }
 }
 

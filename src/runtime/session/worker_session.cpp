@@ -52,7 +52,7 @@ Loaded loaded_in_worker(const std::filesystem::path& model, const isolation::Loa
                 .identity = report.identity,
                 .written_graph = {}};
   const std::string& reason = facts_of(options).isolation_reason;
-  loaded.verdict.notes.push_back(reason.empty() ? "the model runs in a worker process" : reason);
+  loaded.verdict.notes.emplace_back(reason.empty() ? "the model runs in a worker process" : reason);
   return loaded;
 }
 

@@ -142,7 +142,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!is_wanted) {
     return Error(ErrorCode::interrupted, fmt::format("model '{}' was unloaded before it was loaded", source.name));
   }
-  log::info("{} is ready: {}", label_of(source), to_line(loaded->verdict()));
+  log::info("{} is ready: {}", label_of(source), to_line(loaded->verdict(), state_.options.name_of));
   for (const Waiter& waiter : served) {
     const auto unanswered = failure_of([&] { waiter.use(loaded); });
     if (unanswered) call_guarded(waiter.fail, for_clients(*unanswered));
@@ -151,8 +151,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
 }
 
 void ModelLoader::log_failure(const ModelSource& source, const Error& failure, bool is_known) const {
-  const auto& name_of = state_.options.name_of;
-  const std::string message = name_of ? failure.message(name_of) : failure.message();
+  const std::string message = failure.message(state_.options.name_of);
   if (is_known) {
     log::debug("{} is not loaded: {}", label_of(source), message);
   } else {

@@ -41,7 +41,7 @@ struct RepositoryOptions {
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
   /// What the log calls what errors name; null: to_string(Subject).
-  std::function<std::string(const Subject&)> name_of = nullptr;
+  NameOfSubject name_of = nullptr;
 };
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each

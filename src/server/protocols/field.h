@@ -28,9 +28,8 @@ enum class FieldKind : std::uint8_t {
 };
 
 enum class FieldUse : std::uint8_t {
-  optional,      ///< null means the same as nothing
-  required,      ///< refused where it is missing or null
-  undocumented,  ///< optional, and not in the OpenAPI document
+  optional,  ///< null means the same as nothing
+  required,  ///< refused where it is missing or null
 };
 
 /// The JSON schema of a field in requests for one of these models; null: these take no such field.
@@ -48,7 +47,7 @@ struct Field {
 };
 
 constexpr Field refused_field(std::string_view name, std::string_view refusal) {
-  return {.name = name, .kind = FieldKind::refused, .use = FieldUse::undocumented, .refusal = refusal};
+  return {.name = name, .kind = FieldKind::refused, .refusal = refusal};
 }
 
 /// "a, b, c": the names in the order of their letters, for messages.

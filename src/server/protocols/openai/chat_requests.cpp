@@ -9,6 +9,7 @@
 #include "base/utf8_prefix.h"
 #include "server/protocols/called_function.h"
 #include "server/protocols/openai/operations.h"
+#include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/generation.h"
 #include "server/protocols/tool_requests.h"
 #include "tensor/json_envelope.h"
@@ -74,10 +75,10 @@ constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::
 constexpr std::array<Field, 6> template_table{{
     {"chat_template_kwargs", object},
     {"add_generation_prompt", flag},
-    {"continue_final_message", flag, undocumented},
-    {"echo", flag, undocumented},
-    {"add_special_tokens", flag, undocumented},
-    {"modalities", texts, undocumented},
+    {"continue_final_message", flag, optional, openapi::only_false},
+    {"echo", flag, optional, openapi::only_false},
+    {"add_special_tokens", flag, optional, openapi::only_false},
+    {"modalities", texts, optional, openapi::only_text},
 }};
 
 void skip_notes(Members& members) {

@@ -27,12 +27,17 @@ Json prompts_schema(const ServedList& models) {
   return {{"anyOf", Json::array({prompt, tokens, list({{"anyOf", Json::array({prompt, tokens})}}, 1, max_texts)})}};
 }
 
+// Another number than n is refused, which a schema cannot say.
+Json best_of_schema(const ServedList&) {
+  return {{"type", "null"}, {"description", "accepted is also the number of n: answers are not ranked"}};
+}
+
 constexpr std::array<Field, 1> prompt_table{{{"prompt", other, required, prompts_schema}}};
 
 constexpr std::array<Field, 5> completion_table{{
     {"logprobs", whole, optional, nullptr, {}, max_log_probabilities},
     {"add_special_tokens", flag},
-    {"best_of", count, undocumented},  // as `n`, which a schema cannot say
+    {"best_of", count, optional, best_of_schema},
     {"echo", flag, optional, only_false},
     {"suffix", text, optional, only_empty_text},
 }};

@@ -6,6 +6,10 @@
 namespace gpux::server::openapi {
 namespace {
 
+Json only_null(std::string_view why) {
+  return {{"type", "null"}, {"description", why}};
+}
+
 Json schema_of_kind(const Field& field) {
   switch (field.kind) {
     case FieldKind::text:
@@ -36,6 +40,7 @@ Json schema_of_kind(const Field& field) {
 Json schema_of(const Field& field, const ServedList& models) {
   if (field.schema != nullptr) return field.schema(models);
   Json schema = schema_of_kind(field);
+  if (field.kind == FieldKind::refused) return only_null(field.refusal);
   return field.use == FieldUse::required ? std::move(schema) : or_null(std::move(schema));
 }
 
@@ -44,7 +49,6 @@ Json schema_of(const Field& field, const ServedList& models) {
 Json object_schema(std::span<const Field> fields, const ServedList& models) {
   Json properties = Json::object(), required = Json::array();
   for (const Field& field : fields) {
-    if (field.use == FieldUse::undocumented) continue;
     Json schema = schema_of(field, models);
     if (schema.is_null()) continue;
     properties[std::string(field.name)] = std::move(schema);
@@ -67,6 +71,11 @@ Json only_empty_object(const ServedList&) {
 
 Json only_false(const ServedList&) {
   return or_null({{"const", false}});
+}
+
+Json only_text(const ServedList&) {
+  const Json text{{"const", "text"}};
+  return or_null({{"anyOf", Json::array({text, {{"type", "array"}, {"items", text}}})}});
 }
 
 }  // namespace gpux::server::openapi

@@ -12,6 +12,8 @@ Json object_schema(std::span<const Field> fields, const ServedList& models);
 
 /// As a FieldSchema: the only value that is accepted, or null.
 Json only_false(const ServedList& models);
+/// "text", alone or in a list.
+Json only_text(const ServedList& models);
 Json only_empty_text(const ServedList& models);
 Json only_empty_list(const ServedList& models);
 Json only_empty_object(const ServedList& models);
