@@ -174,6 +174,42 @@ void refuse_images_without_labels(const RunFlags& flags, const LocatedModel& loc
                           flags.model, *image));
 }
 
+void check_labels_of_images(const RunFlags& flags) {
+  if (!flags.benchmark && flags.output.empty() && flags.outputs.empty() && flags.config.empty() &&
+      flags.report.empty() && flags.inputs.inputs.empty() && flags.inputs.file.empty()) {
+    return;
+  }
+  throw Error(ErrorCode::usage,
+              "--labels prints the labels of images with their scores: accepted without --benchmark, --output, "
+              "--output-name, --config, --report, --input and --file");
+}
+
+void run_and_print(const RunFlags& flags, const OpenModel& model, const Runtime& runtime, const pipeline::Items& inputs,
+                   const Context& context) {
+  const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
+  const auto start = std::chrono::steady_clock::now();
+  const InferOptions options{.timeout = model.settings.timeout(), .outputs = flags.outputs};
+  const std::vector<NamedValues> results =
+      inputs.is_list ? run_items(model, runtime, inputs.items, options)
+                     : std::vector<NamedValues>{run_item(model, runtime, inputs.items.front(), options)};
+  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+  const std::vector<DeclaredValue> declared = model.declared_outputs();
+  say(context, line_of(runtime.verdict()));
+  const RunSharing sharing = sharing_of(model, runtime, inputs.items);
+  // Of a short list that runs one by one there is nothing to say.
+  if (sharing.shared ||
+      (sharing.source != RunSharing::Source::single_run && inputs.items.size() >= runtime::min_requests_for_a_trial)) {
+    say(context, to_line(sharing));
+  }
+  if (flags.output.empty()) {
+    print_data(pipeline::results_json(results, inputs.is_list, declared, nonfinite));
+  } else {
+    write_results(flags.output, results, inputs.is_list, model.signature().outputs, declared, nonfinite);
+    say(context, fmt::format("wrote {}", flags.output));
+  }
+  write_report(flags.report, runtime, taken.count(), inputs.items.size(), sharing);
+}
+
 void run_model(RunFlags& flags, Context& context) {
   PlacedWords placed = place_words(flags.words);
   flags.model = std::move(placed.model);
@@ -185,16 +221,10 @@ void run_model(RunFlags& flags, Context& context) {
     throw Error(ErrorCode::usage, "--table: run prints the outputs as JSON; with --benchmark it prints a table");
   }
   if (!flags.output.empty() && !flags.benchmark) check_output_name(flags.output);
-  const NonFinite nonfinite = flags.nonfinite == "string" ? NonFinite::string : NonFinite::null;
   flags.model = pull_argument(flags.model, flags.pull, context);
   LocatedModel located = locate_model(flags.model, flags.config);
   if (flags.labels.given() && has_image_tower(located)) {
-    if (flags.benchmark || !flags.output.empty() || !flags.outputs.empty() || !flags.config.empty() ||
-        !flags.report.empty() || !flags.inputs.inputs.empty() || !flags.inputs.file.empty()) {
-      throw Error(ErrorCode::usage,
-                  "--labels prints the labels of images with their scores: accepted without --benchmark, --output, "
-                  "--output-name, --config, --report, --input and --file");
-    }
+    check_labels_of_images(flags);
     run_zero_shot_images(flags.model, located, flags.inputs.words, flags.labels, flags.load, context);
     return;
   }
@@ -230,27 +260,7 @@ void run_model(RunFlags& flags, Context& context) {
     write_report(flags.report, runtime, 0, 0, {false, RunSharing::Source::single_run, "there is one input"});
     return;
   }
-  const auto start = std::chrono::steady_clock::now();
-  const InferOptions options{.timeout = model.settings.timeout(), .outputs = flags.outputs};
-  const std::vector<NamedValues> results =
-      inputs.is_list ? run_items(model, runtime, inputs.items, options)
-                     : std::vector<NamedValues>{run_item(model, runtime, inputs.items.front(), options)};
-  const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-  const std::vector<DeclaredValue> declared = model.declared_outputs();
-  say(context, line_of(runtime.verdict()));
-  const RunSharing sharing = sharing_of(model, runtime, inputs.items);
-  // Of a short list that runs one by one there is nothing to say.
-  if (sharing.shared ||
-      (sharing.source != RunSharing::Source::single_run && inputs.items.size() >= runtime::min_requests_for_a_trial)) {
-    say(context, to_line(sharing));
-  }
-  if (flags.output.empty()) {
-    print_data(pipeline::results_json(results, inputs.is_list, declared, nonfinite));
-  } else {
-    write_results(flags.output, results, inputs.is_list, model.signature().outputs, declared, nonfinite);
-    say(context, fmt::format("wrote {}", flags.output));
-  }
-  write_report(flags.report, runtime, taken.count(), inputs.items.size(), sharing);
+  run_and_print(flags, model, runtime, inputs, context);
 }
 
 }  // namespace

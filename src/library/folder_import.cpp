@@ -130,22 +130,40 @@ std::string image_project_text(const fs::path& folder) {
   return project ? checkpoint::project_text(*project) : std::string();
 }
 
+namespace {
+
+[[noreturn]] void refuse_quantizing(const ProjectFile& project) {
+  throw Error(
+      ErrorCode::usage,
+      project.image_tower.empty()
+          ? format_message(
+                "{} of an import compares vectors of texts, and this model takes images: 'gpux import … -o NEW', "
+                "then 'gpux build NEW --quantize … --samples PLACE' with inputs of yours",
+                setting_named("quantize"))
+          : format_message("{}: the model has a text tower and an image tower, and variants of such models are not "
+                           "supported",
+                           setting_named("quantize")));
+}
+
+// Its vectors are compared with those of images, which have that dimension.
+void check_text_tower(const fs::path& folder, const LocatedModel& located, const LoadSettings& settings,
+                      std::size_t dimension) {
+  std::optional<checkpoint::SentenceModel> sentences = checkpoint::sentence_model_of(located.onnx_file);
+  if (!sentences) throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
+  const embedding::TextEmbedder texts(*std::move(sentences), load_located(located, settings));
+  if (texts.encoder().dimension() == dimension) return;
+  throw Error(ErrorCode::invalid_model,
+              fmt::format("vectors of texts have {} dimensions, those of images {}: they cannot be compared",
+                          texts.encoder().dimension(), dimension));
+}
+
+}  // namespace
+
 ImportedPackage store_image_folder(const fs::path& folder, const std::string& project_text,
                                    const std::vector<Reference>& names, const ImportRequest& flags,
                                    const fs::path& scratch, Store& store) {
   ProjectFile project = parse_project_file(project_text, folder / project_file_name, author_of(flags.origin.source));
-  if (flags.quantize.given()) {
-    throw Error(
-        ErrorCode::usage,
-        project.image_tower.empty()
-            ? format_message(
-                  "{} of an import compares vectors of texts, and this model takes images: 'gpux import … -o NEW', "
-                  "then 'gpux build NEW --quantize … --samples PLACE' with inputs of yours",
-                  setting_named("quantize"))
-            : format_message("{}: the model has a text tower and an image tower, and variants of such models are not "
-                             "supported",
-                             setting_named("quantize")));
-  }
+  if (flags.quantize.given()) refuse_quantizing(project);
   LocatedModel located{.onnx_file = project.source,
                        .package_folder = {},
                        .name = names.front().name,
@@ -185,18 +203,7 @@ ImportedPackage store_image_folder(const fs::path& folder, const std::string& pr
   } else {
     const embedding::ImageEmbedder embedder(tower->facts, std::move(input), std::move(runtime));
     package.dimension = embedder.encoder().dimension();
-    if (has_image_tower(located)) {
-      std::optional<checkpoint::SentenceModel> sentences = checkpoint::sentence_model_of(located.onnx_file);
-      if (!sentences) {
-        throw Error(ErrorCode::not_found, format_message("'{}' has no tokenizer.json", file_at(folder)));
-      }
-      const embedding::TextEmbedder texts(*std::move(sentences), load_located(located, settings));
-      if (texts.encoder().dimension() != package.dimension) {
-        throw Error(ErrorCode::invalid_model,
-                    fmt::format("vectors of texts have {} dimensions, those of images {}: they cannot be compared",
-                                texts.encoder().dimension(), package.dimension));
-      }
-    }
+    if (package.has_two_towers) check_text_tower(folder, located, settings, package.dimension);
   }
   package.stored = store.add(content, names);
   return package;
@@ -286,6 +293,15 @@ bool has_variants(const ImportRequest& flags) {
 
 namespace {
 
+ImportedPackage store_any_folder(const fs::path& folder, const std::vector<Reference>& names,
+                                 const ImportRequest& flags, const fs::path& scratch, Store& store,
+                                 const evaluation::VariantListener& listener) {
+  const std::string project = image_project_text(folder);
+  if (!project.empty()) return store_image_folder(folder, project, names, flags, scratch, store);
+  if (checkpoint::is_decoder_folder(folder)) return store_decoder_folder(folder, names, flags, store);
+  return store_folder(folder, names, flags, scratch, store, listener);
+}
+
 ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, Store& store,
                          const evaluation::VariantListener& listener) {
   std::error_code unreadable;
@@ -337,14 +353,7 @@ ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, St
     folder = target;
   }
   std::optional<ImportedPackage> package;
-  const std::string project = names.empty() ? std::string() : image_project_text(folder);
-  if (!project.empty()) {
-    package = store_image_folder(folder, project, names, flags, scratch, store);
-  } else if (!names.empty() && checkpoint::is_decoder_folder(folder)) {
-    package = store_decoder_folder(folder, names, flags, store);
-  } else if (!names.empty()) {
-    package = store_folder(folder, names, flags, scratch, store, listener);
-  }
+  if (!names.empty()) package = store_any_folder(folder, names, flags, scratch, store, listener);
   return {.converted = std::move(imported),
           .quantization = std::move(quantization),
           .package = std::move(package),
