@@ -14,7 +14,7 @@
 
 namespace gpux {
 
-/// What the caller can do about a failure. The number is the exit code of the command line.
+/// The kind of a failure, by what the caller can do about it. The number is the exit code of the command line.
 enum class ErrorCode : int {
   internal = 1,              ///< A bug in gpux: report it.
   usage = 2,                 ///< The call or command line is wrong: correct it.
@@ -34,7 +34,8 @@ enum class ErrorCode : int {
 /// The code's name in JSON and documents ("invalid_input").
 GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 
-/// What an error is about, or its message names. The command line, HTTP and Python call it as their users do.
+/// The setting, file, prompt, … that an error is about or that its message names. The command line, HTTP and Python
+/// print it under the name that their users know.
 struct Subject {
   enum class Kind : std::uint8_t {
     setting,     ///< by its name in this API: "verify_key"; a flag of the command line, a member of a request
@@ -50,13 +51,13 @@ struct Subject {
   bool operator==(const Subject&) const = default;
 };
 
-/// As messages call it by default: its name; "the prompt".
+/// The default name of a subject in messages: its `name`; "the prompt" for a prompt.
 GPUX_API std::string to_string(const Subject& subject);
 
 /// A message in parts: texts, and what they name.
 using Message = std::vector<std::variant<std::string, Subject>>;
 
-/// With the names of to_string(Subject).
+/// The message as one text, with to_string(Subject) for each subject.
 GPUX_API std::string to_string(const Message& message);
 
 /// gpux's only error type. It can be thrown, stored for one request of a batch, or printed.
@@ -87,14 +88,14 @@ class GPUX_API Error : public std::runtime_error {
 
   [[nodiscard]] int exit_code() const noexcept { return static_cast<int>(code_); }
 
-  /// The same error with a prefix: "context: message".
+  /// This error with a prefix: "context: message". Code and subject stay.
   [[nodiscard]] Error within(std::string_view context) const;
   [[nodiscard]] Error within(Message context) const;
 
-  /// The same error with another code.
+  /// This error with another code. Message and subject stay.
   [[nodiscard]] Error as(ErrorCode code) const;
 
-  /// The same error with more at the end of its message.
+  /// This error with `text` appended to its message. Code and subject stay.
   [[nodiscard]] Error followed_by(Message text) const;
 
  private:

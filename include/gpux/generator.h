@@ -199,7 +199,7 @@ class GPUX_API ChatStream {
   std::unique_ptr<State> state_;
 };
 
-/// What loading a model does now.
+/// The phases of loading a model that generates text, in order.
 enum class LoadPhase : std::uint8_t {
   reading,    ///< the files next to the model: settings, tokenizer, chat template
   session,    ///< ONNX Runtime reads the weights and prepares the graph: nearly all of the time

@@ -53,7 +53,8 @@ class GPUX_API Model {
   [[nodiscard]] const std::string& name() const noexcept;
   [[nodiscard]] const std::string& version() const noexcept;
 
-  /// What callers give and get: where the model reads texts, `text` (strings of [batch]) stands for its tokens.
+  /// Inputs and outputs of infer(). A model that reads texts has the input `text` (strings of [batch]) in place of its
+  /// tokens.
   [[nodiscard]] const Signature& signature() const noexcept;
 
   /// Runs the model once: with its own inputs, or with texts, which are tokenized. Errors as of Runtime::infer().

@@ -49,7 +49,7 @@ struct PullListener {
   std::function<void(const std::string&)> on_message;  ///< one line
 };
 
-/// What pull() stored.
+/// Result of pull(): the stored package, its source, and the bytes transferred.
 struct PulledModel {
   StoredPackage package;
   std::string revision;              ///< the commit; empty where the source has none

@@ -57,7 +57,8 @@ class GPUX_API ModelStore {
   /// Removes what no name leads to; bytes that are free now.
   std::uint64_t prune();
 
-  /// What is wrong with the package, file by file. Reads all of it. Error not_found.
+  /// Verifies every file of the package against its digest. Returns one message per damaged or missing file; empty: all
+  /// are intact. Error not_found.
   [[nodiscard]] std::vector<std::string> verify(const std::string& model) const;
 
  private:

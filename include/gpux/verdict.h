@@ -60,8 +60,8 @@ struct Verdict {
   std::vector<ProviderAttempt> tried;  ///< in order
   std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
   std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
-  /// What the session computes in: that of the weights, or what the provider makes of it ("tf32", "fp16", …). Empty:
-  /// no weights, or not known of the provider.
+  /// Precision that the session computes in: that of the weights, or the one that the provider uses instead ("tf32",
+  /// "fp16", …). Empty: the model has no weights, or the provider does not report it.
   std::string precision;
   bool placement_known = false;    ///< false: the runtime cannot report it; active has the appended providers
   bool fell_back = false;          ///< the first requested provider is not active
