@@ -151,7 +151,7 @@ std::optional<SymbolicTensor> projected(const SymbolicTensor& rows, const Recogn
 /// Rows that a projection without a bias is, with it; empty if it has one or is none.
 std::optional<SymbolicTensor> with_bias(const SymbolicTensor& tensor, const Constant& bias, KnownFacts& facts);
 
-/// What the rows of a linear layer after an activation are; empty if they are something else.
+/// Recognizes rows as a linear layer followed by an activation; empty if they are something else.
 std::optional<IntermediateInput> intermediate_of(const ExpressionPointer& rows, std::size_t columns,
                                                  const KnownFacts& facts);
 
