@@ -41,7 +41,7 @@ class Service {
   /// Where /metrics gets the transport's counters.
   void set_counters(std::function<http::Counters()> counters) { state_.counters = std::move(counters); }
 
-  /// Those of gRPC, if it is served. Before the first request.
+  /// Sets the counters of gRPC, if it is served. Must be called before the first request.
   void set_grpc_counts(std::shared_ptr<const GrpcCounts> counts) { state_.grpc_counts = std::move(counts); }
 
  private:

@@ -17,7 +17,7 @@ class AnswerEvents {
   AnswerEvents& operator=(const AnswerEvents&) = delete;
 
   [[nodiscard]] virtual std::string_view content_type() const noexcept = 0;
-  /// What a client takes for nothing; empty: the protocol has none such.
+  /// Text that clients ignore, sent to keep a connection alive; empty: the protocol has none.
   [[nodiscard]] virtual std::string_view keep_alive() const noexcept = 0;
 
   virtual void append(std::string& out, const AnswerDelta& delta) = 0;

@@ -18,7 +18,8 @@
 
 namespace gpux::server {
 
-/// What happens to the answers of a job, on a thread of the engine's or the one that calls start(): one call at a time.
+/// Receives the tokens and ends of a job's answers. Called on a thread of the engine or the one that calls start(), one
+/// call at a time.
 class GenerationListener {
  public:
   GenerationListener() = default;

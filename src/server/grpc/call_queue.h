@@ -92,7 +92,7 @@ class CallQueue {
   using Clock = std::chrono::steady_clock;
   using Found = ::grpc::CompletionQueue::NextStatus;
 
-  /// What a thread has found; what is there at once, or comes within a time.
+  /// An event of the completion queue, as a thread found it.
   struct Event {
     void* tag = nullptr;
     bool ok = false;

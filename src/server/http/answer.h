@@ -82,7 +82,8 @@ class Answer {
   std::function<void()> room_;
 };
 
-/// What a handler holds. The last one to let go abandons the answer.
+/// The Exchange that a handler holds. When the last reference goes without an answer, it answers 500, or cuts a
+/// stream off.
 class HandlerExchange final : public Exchange {
  public:
   explicit HandlerExchange(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}

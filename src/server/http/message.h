@@ -73,7 +73,7 @@ struct Piece {
 
 /// Bytes that may be read behind the end of every body (zeros at first), for parsers that look ahead.
 inline constexpr std::size_t body_padding = 64;
-/// What the first byte of a body, or the one its Inference-Header-Content-Length points at, is aligned to.
+/// Alignment of the first byte of a body, or of the byte that its Inference-Header-Content-Length points to.
 inline constexpr std::size_t body_alignment = 64;
 
 /// A copy laid out as the bodies of requests are: bytes[aligned_at] aligned, padding behind. For tests of protocols.

@@ -11,7 +11,7 @@
 
 namespace gpux::http {
 
-/// What follows a request's header, as far as the transport must know it.
+/// How the body of a request is sent, and whether the connection is kept, from its header.
 struct Framing {
   enum class Coding : int { identity, gzip, deflate };
 

@@ -14,7 +14,7 @@
 
 namespace gpux::server {
 
-/// What the loader's thread does next.
+/// A job of the loader's thread: loading or restoring a model, or refreshing the sources.
 struct LoadJob {
   enum class Kind : std::uint8_t { load, restore, refresh };
 

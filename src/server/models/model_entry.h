@@ -28,13 +28,15 @@ struct Waiter {
 
 void fail_all(const std::list<Waiter>& waiters, const Error& error) noexcept;
 
-/// What follows from transitions, to be done without the lock.
+/// Consequences of state transitions that are carried out without the lock: models to drop and waiting requests to
+/// fail.
 struct Aftermath {
   std::vector<std::shared_ptr<ServedModel>> dropped;
   std::list<Waiter> failed;
 };
 
-/// What a repository knows of one version of a model. Under the repository's lock.
+/// One version of a model in the repository: source, state, loaded model and waiting requests. Under the repository's
+/// lock.
 struct ModelEntry {
   using Clock = std::chrono::steady_clock;
 
@@ -45,7 +47,7 @@ struct ModelEntry {
   std::shared_ptr<ServedModel> model;                   ///< null unless is_serving(state)
   ModelAliases model_aliases;                           ///< of the source that `model` was loaded from
   std::shared_ptr<const ModelDescription> description;  ///< of the model, or of the last one
-  /// Of all models that stood here, one after the other.
+  /// Statistics of this version, kept when its model is reloaded.
   std::shared_ptr<ModelStatistics> statistics = std::make_shared<ModelStatistics>();
   std::optional<std::chrono::milliseconds> time_limit;  ///< of a request, as the model had it last
   std::uint64_t memory_bytes = 0;
@@ -77,7 +79,8 @@ struct ModelEntry {
   /// The error of a request while there is no model.
   [[nodiscard]] Error unready() const;
 
-  /// The same with the reason of the last load where that failed: never its own code, as no request is at fault.
+  /// unready() with the reason of the last load if that failed. Keeps the code of unready(): the request is not at
+  /// fault.
   [[nodiscard]] Error refusal() const;
 };
 

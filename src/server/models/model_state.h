@@ -24,7 +24,7 @@ inline constexpr ModelState all_model_states[] = {
     ModelState::evicted,  ModelState::restore_queued, ModelState::restoring, ModelState::failed, ModelState::unloading,
 };
 
-/// What happens to a version. One load runs at a time.
+/// Events of a version of a model. One load runs at a time.
 enum class ModelEvent : std::uint8_t {
   load_requested,     ///< somebody asked for a load, which is in the loader's queue now
   load_started,       ///< the loader comes to that load, or to the first one
@@ -43,7 +43,7 @@ inline constexpr ModelEvent all_model_events[] = {
     ModelEvent::load_failed,       ModelEvent::eviction,        ModelEvent::unload_requested,
 };
 
-/// What the repository does on a transition.
+/// Actions of the repository on a transition.
 struct ModelActions {
   bool queue_restore = false;  ///< put the restore into the loader's queue
   bool load = false;           ///< the loader goes on and loads; without it the event came too late

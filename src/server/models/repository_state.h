@@ -13,7 +13,7 @@
 
 namespace gpux::server {
 
-/// What a repository's callers and its loader share. All but the options and the reaper under the lock.
+/// State that a repository's callers and its loader share. All but the options and the reaper under the lock.
 struct RepositoryState {
   explicit RepositoryState(const RepositoryOptions& given) : options(given) {}
 

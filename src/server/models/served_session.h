@@ -28,7 +28,7 @@ class ServedSession {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return *workers_.sessions.front(); }
 
-  /// Of the ONNX file.
+  /// Inputs and outputs of the ONNX file itself, without a pipeline.
   [[nodiscard]] const Signature& signature() const noexcept { return runtime().info().signature; }
 
   [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
@@ -37,7 +37,7 @@ class ServedSession {
 
   [[nodiscard]] bool can_batch() const noexcept { return options_.sharing.shared; }
 
-  /// Those of its model.
+  /// Statistics of the model that the session belongs to.
   [[nodiscard]] const std::shared_ptr<ModelStatistics>& statistics() const noexcept { return statistics_; }
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }

@@ -8,7 +8,7 @@
 
 namespace gpux::server {
 
-/// What a model may do with texts and images.
+/// Abilities of a model with texts and images.
 enum class TextAbility : std::uint8_t {
   embed,         ///< vectors of texts
   embed_sparse,  ///< sparse vectors

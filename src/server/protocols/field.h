@@ -13,7 +13,7 @@ namespace gpux::server {
 
 class ServedModel;
 
-/// What a member of a request's object takes.
+/// Type of a member of a request's object.
 enum class FieldKind : std::uint8_t {
   text,
   flag,     ///< true or false

@@ -15,7 +15,7 @@
 #include "server/protocols/field.h"
 #include "server/protocols/request_error.h"
 
-/// What the readers of requests share: bounded JSON, and objects whose members are known.
+/// Common parts of all readers of requests: bounded JSON, and objects whose members are known.
 namespace gpux::server {
 
 using RequestJson = nlohmann::json;
@@ -45,7 +45,7 @@ enum class BodyObjects : std::uint8_t {
 /// Error invalid_input where there are none, or more than max_texts.
 void check_count(std::size_t count, const std::string& place);
 
-/// Of an object, at most.
+/// Maximum number of fields of an object.
 inline constexpr std::size_t max_fields = 64;
 
 /// An object's members, as a table of fields has them. Errors invalid_input name the place; std::logic_error where the
@@ -61,7 +61,7 @@ class Members {
   /// Null where it is not there, or null; a required field is refused then, by each of these functions.
   [[nodiscard]] const RequestJson* find(std::string_view name);
 
-  /// Of a required field.
+  /// The value of a required field. RequestError if it is missing or null.
   [[nodiscard]] const RequestJson& must_find(std::string_view name);
 
   /// Empty where it is not there.

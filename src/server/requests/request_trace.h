@@ -20,7 +20,7 @@ struct TraceParent {
 /// Empty where the text is not a valid traceparent.
 std::optional<TraceParent> read_traceparent(std::string_view text);
 
-/// What a request is called in answers and logs.
+/// Ids of a request in answers and logs.
 struct RequestNames {
   std::string id;           ///< the client's where it sent a usable one, else a new one
   std::string traceparent;  ///< the client's trace with a span of our own; empty where it sent none

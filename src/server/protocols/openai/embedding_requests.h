@@ -11,7 +11,7 @@
 #include "server/protocols/field.h"
 #include "server/protocols/text_inputs.h"
 
-/// What OpenAI's clients ask of models that make vectors of texts and images.
+/// Requests of OpenAI's clients for embeddings of texts and images.
 namespace gpux::server {
 
 /// POST /v1/embeddings: {"input", "model", "encoding_format", "dimensions", "user"}, and "modality".
