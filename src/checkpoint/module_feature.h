@@ -6,7 +6,8 @@
 
 namespace gpux::checkpoint {
 
-/// What a module of sentence-transformers reads and writes: the vector of a text, or those of its tokens.
+/// Names of the features that modules of sentence-transformers read and write: the vector of a text, and the vectors of
+/// its tokens.
 inline constexpr std::string_view sentence_feature = "sentence_embedding", token_feature = "token_embeddings";
 
 /// Error invalid_model where module_input_name or module_output_name of the module's settings is another feature.

@@ -17,8 +17,8 @@ inline constexpr const char* modules_file = "modules.json";
 /// The modules of modules.json; none where the folder has no such file.
 [[nodiscard]] std::vector<Module> modules_in(const std::filesystem::path& folder);
 
-/// What is read again where the model runs: the settings of the modules behind the transformer, and the weights of
-/// dense layers; relative to the folder.
+/// Files in the folder that are read again when the model runs: the settings of the modules behind the transformer, and
+/// the weights of dense layers; relative to the folder.
 [[nodiscard]] std::vector<std::string> module_files_in(const std::filesystem::path& folder,
                                                        const std::vector<Module>& modules);
 

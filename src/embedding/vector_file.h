@@ -34,11 +34,11 @@ struct VectorTarget {
   bool resume = false;
 };
 
-/// What --output, --encoding and --resume mean together; `output` is empty for standard output, and ends in "/" or is a
-/// folder for Form::folder. Error usage that names the flags that do not go together.
+/// The output file or folder of --output, --encoding and --resume; `output` is empty for standard output, and ends in
+/// "/" or is a folder for Form::folder. Error usage that names the flags that do not go together.
 VectorTarget vector_target(const std::string& output, const std::string& encoding, bool resume);
 
-/// What is written beside each vector.
+/// Model and settings that made the vectors; stored with them.
 struct VectorSource {
   std::string model;           ///< name
   std::string level;           ///< "low"; empty: none was requested

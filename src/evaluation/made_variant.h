@@ -51,7 +51,7 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, co
 
 /// How large the variant is, and how near to the model: a line.
 std::string report_of(const MadeVariant& made);
-/// What was quantized and what was not, and why: a line.
+/// One line that lists what was quantized, and what was not and why.
 std::string details_of(const MadeVariant& made);
 nlohmann::ordered_json json_of(const MadeVariant& made);
 

@@ -10,7 +10,7 @@
 
 namespace gpux::evaluation {
 
-/// What became of one case of a suite.
+/// Result of one test case of a suite.
 struct CaseResult {
   enum class Outcome : unsigned char {
     passed,

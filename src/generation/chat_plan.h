@@ -23,7 +23,7 @@ struct ChatRequest {
   bool constrains_content = false;
 };
 
-/// What the engine is asked for, and how its answer is read.
+/// A planned chat request: the request to the engine, and how its answer is parsed.
 struct ChatPlan {
   EngineRequest request;
   AnswerSettings answer;

@@ -16,7 +16,8 @@ class ModelChat {
   /// A model without a chat template.
   ModelChat();
 
-  /// Of read_chat_templates(), whose errors are kept.
+  /// Reads the chat templates in the folder with read_chat_templates(). Does not throw their errors: problem() has
+  /// them.
   explicit ModelChat(const std::filesystem::path& folder);
 
   /// Null where the model takes no conversations.

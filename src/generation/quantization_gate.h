@@ -12,7 +12,7 @@
 /// Compares a decoder with quantized weights with the one that it was made of.
 namespace gpux::generation {
 
-/// What a decoder predicts at the positions of texts.
+/// Predictions of a decoder at each position of some texts.
 struct TextPredictions {
   std::vector<std::uint32_t> most_probable;  ///< tokens, one for each position
   double log_probability = 0;                ///< sum of those of the tokens that follow

@@ -36,7 +36,7 @@ class SlotTable {
   [[nodiscard]] std::size_t decoding() const noexcept { return decoding_; }
 
   [[nodiscard]] std::size_t owned() const noexcept;
-  /// Of all slots.
+  /// Total number of tokens in all slots.
   [[nodiscard]] std::size_t tokens() const noexcept;
   [[nodiscard]] std::vector<std::size_t> sizes() const;
 

@@ -8,7 +8,7 @@
 
 namespace gpux::generation {
 
-/// What waits for the next run of the model.
+/// Work that waits for the next run of the model.
 struct PendingWork {
   std::size_t decoding = 0;               ///< sequences that need one token each
   std::size_t prompt_tokens = 0;          ///< that are left of the prompt whose turn it is; 0: no prompt waits

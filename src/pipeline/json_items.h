@@ -28,7 +28,7 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 /// none.
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
-/// What texts for the input that is given images become.
+/// How texts for the image input are read.
 enum class Images : std::uint8_t {
   read,     ///< what the model takes
   as_given  ///< strings, to be read later

@@ -69,9 +69,9 @@ class EncodedText {
   std::shared_ptr<const State> state_;
 };
 
-/// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
-/// what it wants. Never changed once it is made: may be used by several threads at once. Copies are the same one, and
-/// so are those made of the same text while one of them lives: vocabularies are large.
+/// A tokenizer.json in Hugging Face's own library. Truncation and padding in the file are ignored: each call sets them.
+/// Immutable and thread-safe. Copies share one vocabulary, as do tokenizers made of the same text while one of them
+/// lives.
 class Tokenizer {
  public:
   /// `changes` is what the files next to tokenizer.json change in it: as gpux_tokenizer_open() takes them. Errors
