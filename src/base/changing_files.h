@@ -19,7 +19,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// Of the file, behind links; all zeros where there is none.
+/// Stamp of the file as it is now; symbolic links are followed. All zeros if there is no such file.
 FileStamp stamp_of(const std::filesystem::path& file);
 
 /// A file was changed while it was read.

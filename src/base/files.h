@@ -38,7 +38,7 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
 /// the name is that of something else than a regular file, as /dev/null is), permission.
 class FileReplacement {
  public:
-  /// What happens to the part if it is not committed.
+  /// Whether the part is kept if it is not committed.
   enum class Uncommitted : std::uint8_t {
     removed,  ///< it is removed, but not if the process is killed
     kept,     ///< it stays as FILE.part, and the next FileReplacement of this kind continues it
@@ -62,7 +62,7 @@ class FileReplacement {
   void overwrite_beginning(std::span<const std::byte> content);
   /// Replaces the file, also after a loss of power. Nothing can be written afterwards.
   void commit();
-  /// The same under another name of the same file system. The caller syncs the folder (base/durability.h).
+  /// commit() under another name in the same file system. The caller syncs the folder (base/durability.h).
   void commit_as(const std::filesystem::path& place);
   /// Removes the part.
   void discard() noexcept;

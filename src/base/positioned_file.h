@@ -21,7 +21,7 @@ class PositionedFile {
   void write(std::uint64_t position, std::span<const std::byte> content) const;
   /// The size becomes this: longer files are cut.
   void resize(std::uint64_t bytes) const;
-  /// What was written so far reaches the disk. Error storage.
+  /// Syncs the content written so far to the disk. Error storage.
   void sync() const;
 
  private:

@@ -24,7 +24,7 @@ struct ProcessorFacts {
 /// Empty `allowed` where the system does not tell.
 ProcessorFacts read_processors(const Machine& machine);
 
-/// What one of several replicas computes on.
+/// The processors that one of several replicas computes on.
 struct ProcessorShare {
   unsigned threads = 1;
   std::vector<unsigned> processors;  ///< by id, one for each thread; empty: not bound to any

@@ -63,7 +63,7 @@ class Utf8Scan {
 /// the direction of text. Line breaks ('\n') and tabs stay.
 [[nodiscard]] std::string shown_on_terminal(std::string_view text);
 
-/// The same in one line: line breaks and tabs become blanks.
+/// shown_on_terminal() on one line: line breaks and tabs become spaces.
 [[nodiscard]] std::string one_line(std::string_view text);
 
 /// Appends a code point that is no surrogate and at most U+10FFFF.

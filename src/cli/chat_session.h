@@ -47,7 +47,7 @@ class ChatSession {
 
   [[nodiscard]] ChosenSettings& settings() noexcept { return settings_; }
 
-  /// Of the last answer.
+  /// The last answer with its token counts and finish reason; empty before the first one.
   [[nodiscard]] const std::optional<Completion>& last() const noexcept { return last_; }
 
   [[nodiscard]] std::size_t context_length() const noexcept { return model_.engine->context_length(); }

@@ -8,7 +8,7 @@
 
 namespace gpux::cli {
 
-/// What is done for a variant, in one line on a terminal that is drawn over itself and gone with this.
+/// Progress of making a variant, in one line on a terminal that is drawn over itself and gone with this.
 class VariantProgress {
  public:
   explicit VariantProgress(const Context& context);

@@ -41,7 +41,7 @@ class Daemon {
   /// To be called several times a second: writes OUTPUT/daemon/status.json where that is due, and chooses the level.
   void tick();
 
-  /// What the state file in use has wrong by now; empty: nothing.
+  /// Sets the problem of the state file in use, for the status; empty: none.
   void set_state_file_problem(const std::string& problem);
 
   /// Whether vectors are made: not with the level `none`.

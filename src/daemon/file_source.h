@@ -81,7 +81,7 @@ class FileSource final : public LineSource {
   /// False where there is no file yet.
   bool open_next(bool after_this);
   bool open_file(const std::string& name, std::uint64_t inode);
-  /// What to do at the end of what is there.
+  /// Called at the end of the file: checks whether the file was truncated or rotated, and continues in the new file.
   void look_around(const std::stop_token& stop);
 
   ReadPosition seen_;  // what stood before a place that was read: it is the same file as long as it does

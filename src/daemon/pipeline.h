@@ -30,7 +30,7 @@ struct OpenModel {
   unsigned workers = 1;  ///< texts at a time that keep the processors busy
 };
 
-/// What became of an event.
+/// How an event ended in the pipeline.
 enum class Outcome : std::uint8_t {
   written,  ///< its vector is there
   known,    ///< it was there before
@@ -87,7 +87,7 @@ class EventPipeline {
   void use(std::shared_ptr<const OpenModel> model);
   [[nodiscard]] std::shared_ptr<const OpenModel> model() const;
 
-  /// What is being embedded is written, what waits is left. From one thread.
+  /// Stops the pipeline: writes the events that are being embedded and drops those that wait. From one thread.
   void stop();
 
   [[nodiscard]] PipelineCounts counts() const;

@@ -17,7 +17,7 @@
 
 namespace gpux::daemon {
 
-/// What a source is given to work with.
+/// Dependencies and settings that a source works with.
 struct SourceSurroundings {
   EventPipeline& pipeline;  ///< has to live until the source has stopped
   EventLimits limits;

@@ -38,7 +38,7 @@ class Spool {
   [[nodiscard]] std::uint64_t size(std::uint64_t number) const;
   /// Bytes from that place on.
   [[nodiscard]] std::uint64_t bytes_from(std::uint64_t number, std::uint64_t offset) const;
-  /// What is appended from now on goes into another file. Error storage.
+  /// Starts a new file: later append() calls write to it. Error storage.
   void begin_another();
   /// Not the last one.
   void remove(std::uint64_t number);

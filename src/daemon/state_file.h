@@ -50,7 +50,7 @@ struct Downgrade {
   bool operator==(const Downgrade&) const = default;
 };
 
-/// What a daemon watches and writes (docs/daemon.md).
+/// The sources that a daemon watches and the output that it writes (docs/daemon.md).
 struct StateFile {
   std::filesystem::path file;
   std::filesystem::path output;  ///< absolute

@@ -28,7 +28,7 @@ struct DaemonStatus {
 /// One JSON object, a line.
 std::string to_json(const DaemonStatus& status);
 
-/// What GET /health answers: 503 while nothing can be written or an event cannot be embedded, else 200.
+/// Answer of GET /health: 503 while nothing can be written or an event cannot be embedded, else 200.
 struct HealthAnswer {
   int http_status = 200;
   std::string json;  ///< {"status": "ok", "degraded" or "failing", "problems": {…}}

@@ -25,7 +25,7 @@ struct PackageSet {
 /// All of them, in the order of the table of providers.
 std::span<const PackageSet> package_sets();
 
-/// What to install: "cuda", "webgpu@0.4.0".
+/// A package set to install, with its version if requested: "cuda", "webgpu@0.4.0".
 struct Wanted {
   std::string name;
   std::string version;  ///< version of the first package; empty: the newest

@@ -45,7 +45,7 @@ using RemoteModel = std::variant<registry::HubReference, oci::RemoteReference, A
 /// others and is none.
 std::optional<RemoteModel> remote_model(const std::string& text);
 
-/// The same for `gpux pull`, which takes no files, and ORG/NAME for a model of the hub.
+/// remote_model() for `gpux pull`: never a file; ORG/NAME is a model of the hub. Error usage.
 RemoteModel model_to_pull(const std::string& text);
 
 /// The name that it has in the store after a pull.

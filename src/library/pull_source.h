@@ -18,7 +18,7 @@
 
 namespace gpux {
 
-/// What a pull works with.
+/// Dependencies and options of a pull.
 struct PullContext {
   const PullOptions& options;
   const PullListener& listener;

@@ -29,7 +29,7 @@ struct EncoderFlags {
   LoadRequest load;
 };
 
-/// What they come to.
+/// An opened text encoder: the model of EncoderFlags, loaded, with the options for embedding.
 struct OpenEncoder {
   std::unique_ptr<embedding::TextEmbedder> embedder;
   embedding::EmbedOptions options;  ///< accepted by the embedder

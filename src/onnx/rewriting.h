@@ -11,7 +11,7 @@
 #include "onnx/tensor_data.h"
 #include "onnx/tensor_header.h"
 
-/// What all have in common who make a model of another one.
+/// Common parts of functions that rewrite a model.
 namespace gpux::onnx {
 
 /// Since this version initializers need not be inputs too, and those that are can be given by callers.

@@ -26,7 +26,7 @@ struct InstalledFile {
   std::int64_t modified = 0;  ///< time of the last change, in nanoseconds since 1970
 };
 
-/// What `gpux providers install` put into $GPUX_HOME/providers/NAME/VERSION.
+/// A provider that `gpux providers install` put into $GPUX_HOME/providers/NAME/VERSION.
 struct InstalledProvider {
   std::string name;     ///< "cuda"
   std::string version;  ///< version of its first package

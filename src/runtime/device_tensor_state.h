@@ -7,7 +7,7 @@
 
 namespace gpux::runtime {
 
-/// What a DeviceTensor is: a value of a session of this process, or a tensor of the host.
+/// State of a DeviceTensor: a value of a session of this process, or a tensor of the host.
 struct DeviceTensorState {
   std::variant<Tensor, ort::DeviceValue> value;
 

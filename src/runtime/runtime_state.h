@@ -66,7 +66,7 @@ struct Runtime::State {
     for (std::size_t i = 0; i < output_names().size(); ++i) all_outputs.push_back(i);
   }
 
-  // Of the last step.
+  // Output names of the last step.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept {
     return remote ? remote->report().output_names : steps.output_names(*loaded.session);
   }

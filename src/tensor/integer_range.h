@@ -16,7 +16,7 @@ struct Integer {
   [[nodiscard]] std::uint64_t two_complement() const noexcept { return negative ? 0 - magnitude : magnitude; }
 };
 
-/// What an integer type holds.
+/// Lowest and highest value of an integer type.
 struct IntegerRange {
   std::int64_t lowest = 0;
   std::uint64_t highest = 0;

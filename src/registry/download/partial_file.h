@@ -37,7 +37,7 @@ class PartialFile {
 
   /// Any thread. Error storage.
   void write(std::uint64_t position, std::span<const std::byte> content);
-  /// What was written so far is recorded, so that it is not downloaded again. Error storage.
+  /// Records the bytes written so far, so that they are not downloaded again. Error storage.
   void save();
   /// Forgets all that is there, and begins again.
   void discard();

@@ -55,7 +55,7 @@ class DockerConfig {
 /// The name under which Docker keeps a registry's credential: the registry, or "https://index.docker.io/v1/".
 std::string credential_key(std::string_view registry);
 
-/// What a credential helper printed. Error invalid_config if it is not the helper's format.
+/// Parses the output of a credential helper. Error invalid_config if it is not the helper's format.
 Credential parse_helper_answer(std::string_view json, const std::string& helper);
 
 }  // namespace gpux::oci

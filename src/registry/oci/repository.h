@@ -71,7 +71,7 @@ class Repository {
   /// Whether the registry lists it among the referrers of its subject by itself.
   bool put_manifest(const std::string& selector, const std::string& text, const std::string& media_type);
 
-  /// What refers to the manifest: by the referrers API, or the tag "sha256-DIGEST" where the registry lacks it.
+  /// Manifests that refer to this one: by the referrers API, or the tag "sha256-DIGEST" where the registry lacks it.
   std::vector<Descriptor> referrers(const std::string& digest);
 
  private:

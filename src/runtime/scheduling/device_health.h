@@ -10,7 +10,7 @@
 
 namespace gpux::runtime {
 
-/// What a failed run says about the device that it ran on.
+/// What a failed run implies about its device.
 enum class RunFailure : std::uint8_t {
   request,    ///< nothing: the input, the caller or the time limit ended it
   memory,     ///< it has too little memory for this run; it stays in service

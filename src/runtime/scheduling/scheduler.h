@@ -47,7 +47,7 @@ struct InferAnswer {
 /// throw and should not block.
 using Completion = std::function<void(InferAnswer&&)>;
 
-/// What runs one thing at a time: a session, or one of several.
+/// Executes one run at a time: a session, or one of several.
 class Replica {
  public:
   Replica() = default;
@@ -91,7 +91,7 @@ struct SchedulerOptions {
   /// Runs that have lately taken less than this, with the answer, may happen on the caller's thread: waking another one
   /// costs as much. 0: none do.
   std::chrono::microseconds quick_run{200};
-  /// The same while other requests run with which this one could share its next run.
+  /// `quick_run` while other requests are running that this one could be batched with next.
   std::chrono::microseconds quick_run_in_company{50};
   /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
   std::function<void(const RunReport&)> on_run;
@@ -104,7 +104,7 @@ struct SchedulerOptions {
   std::vector<std::string> device_names = {};  ///< by Replica::device(), for messages; may be shorter
 };
 
-/// What happened since the start. Requests count once; runs are calls of Replica::run.
+/// Counters of a scheduler since its start. Requests count once; runs are calls of Replica::run.
 struct SchedulerCounts {
   std::uint64_t runs = 0;
   std::uint64_t rejected = 0;    ///< the queue was full
@@ -134,8 +134,8 @@ enum class Here : std::uint8_t { no, allowed };
 
 /// The queue before one model's replicas. All calls from any thread.
 ///
-/// Of several devices, one whose run fails for a reason of its own takes no requests until a trial run succeeds. The
-/// requests of that run are run on another device, once. Where no device is left, requests get provider_unavailable.
+/// With several devices, a device that fails takes no requests until a trial run succeeds. The requests of the failed
+/// run are retried once on another device. If no device is left, requests get provider_unavailable.
 class Scheduler {
  public:
   using Ticket = std::uint64_t;

@@ -52,7 +52,8 @@ RunSharing decide_by_trial(const SharingTrial& trial);
 /// For a list of requests that is too short for a trial.
 RunSharing too_few_for_a_trial(std::size_t requests);
 
-/// What is known of a model that is not loaded: the decision where no trial is needed, and what earlier trials showed.
+/// Whether runs can be shared, as far as known before the model is loaded: a decision if no trial is needed, else the
+/// results of earlier trials.
 struct KnownSharing {
   std::optional<RunSharing> decision;  ///< empty: a trial decides
   std::vector<KeptTrial> trials;       ///< without a decision
