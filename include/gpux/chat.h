@@ -26,6 +26,7 @@ struct ChatMessage {
 
 /// A part of an answer, as it becomes certain. The parts of all deltas together are the answer's ChatMessage.
 struct ChatDelta {
+  /// What a delta adds to the answer.
   enum class Kind : std::uint8_t {
     content,    ///< `text` is appended to the content
     reasoning,  ///< `text` is appended to the reasoning

@@ -37,6 +37,7 @@ GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 /// The setting, file, prompt, … that an error is about or that its message names. The command line, HTTP and Python
 /// print it under the name that their users know.
 struct Subject {
+  /// What `name` names.
   enum class Kind : std::uint8_t {
     setting,     ///< by its name in this API: "verify_key"; a flag of the command line, a member of a request
     member,      ///< of a request's body, by its path: "messages[0].role"
@@ -73,8 +74,10 @@ class GPUX_API Error : public std::runtime_error {
   /// About a subject that the message does not name.
   Error(ErrorCode code, Subject subject, const std::string& message);
 
+  /// Kind of the failure.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 
+  /// The message with the default names of its subjects: what().
   [[nodiscard]] std::string message() const { return what(); }
 
   /// The message with other names for what it names.
@@ -86,6 +89,7 @@ class GPUX_API Error : public std::runtime_error {
   /// Null: it is about nothing by name. Lives as long as the error and its copies.
   [[nodiscard]] const Subject* subject() const noexcept;
 
+  /// The number of code(), as the command line exits with it.
   [[nodiscard]] int exit_code() const noexcept { return static_cast<int>(code_); }
 
   /// This error with a prefix: "context: message". Code and subject stay.

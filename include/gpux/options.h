@@ -40,7 +40,7 @@ enum class CachePrecision : std::uint8_t {
   float16,     ///< in half the memory
 };
 
-/// Where a model's session is.
+/// Whether a model runs in this process or in a worker process.
 enum class Isolation : std::uint8_t {
   thread,   ///< in this process
   process,  ///< in a worker process: if native code crashes, the runs in progress fail, and the worker is restarted
@@ -55,10 +55,10 @@ enum class Sandbox : std::uint8_t {
   strict,  ///< loading fails where anything is missing
 };
 
-/// "disabled", "basic", …
+/// Name of the level: "disabled", "basic", …
 GPUX_API std::string_view to_string(Optimization level) noexcept;
 
-/// Parses these names; empty for any other name.
+/// Parses the name of an optimization level; empty for any other name.
 GPUX_API std::optional<Optimization> optimization_from(std::string_view name) noexcept;
 
 /// Parses a memory size: "512", "2GB", "1.5 GiB"; kB, MB, GB, TB count in thousands, KiB, MiB, … in 1024. Empty for any
@@ -122,6 +122,7 @@ struct PooledOutput {
   std::vector<Pooling> poolings;  ///< one or more; their vectors are concatenated
   bool normalizes = false;        ///< vectors of length 1
 
+  /// Name of the output that is added.
   static constexpr const char* name = "sentence_embedding";
 
   bool operator==(const PooledOutput&) const = default;

@@ -37,6 +37,7 @@ class GPUX_API SearchIndex {
   /// of the vectors before.
   void add(std::span<const float> vector, std::string text = {}, std::string id = {});
 
+  /// Number of vectors.
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] std::size_t dimension() const noexcept;  ///< 0 while it is empty
 

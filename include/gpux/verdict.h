@@ -23,6 +23,7 @@ struct Device {
 
 /// The outcome of one provider of the request.
 struct ProviderAttempt {
+  /// Whether the provider was used, and if not, why.
   enum class Outcome : std::uint8_t {
     active,       ///< at least one node runs on it
     no_nodes,     ///< in the session, but holds no node
@@ -50,7 +51,7 @@ struct ProviderAttempt {
   bool has_kept_engine = false;    ///< something that it compiled before was in that folder
 };
 
-/// "active", "no_nodes", …
+/// Name of the outcome: "active", "no_nodes", …
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;
 
 /// Where a model runs: the request, the providers tried, and the placement that the session reports.
