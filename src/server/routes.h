@@ -21,7 +21,7 @@ struct RouteMatch {
   Protocol protocol = Protocol::own;         ///< in which errors are written
 };
 
-/// Pure.
+/// Finds the route of a request by method and path. Pure.
 [[nodiscard]] RouteMatch match_route(const http::Request& request);
 
 }  // namespace gpux::server

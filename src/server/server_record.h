@@ -25,7 +25,7 @@ struct ServerRecord {
 /// Where the records are, and the logs and control sockets of this process; made where it is missing.
 std::filesystem::path servers_folder();
 std::filesystem::path own_log_file();
-/// Empty where the home's path is too long for a socket's name.
+/// Path of the control socket of this process; empty if the home's path is too long for a socket's name.
 std::filesystem::path own_control_socket();
 
 /// The log and the control socket of this process, which are removed when this goes. Its construction removes what
@@ -39,7 +39,7 @@ class OwnFiles {
   OwnFiles(const OwnFiles&) = delete;
   OwnFiles& operator=(const OwnFiles&) = delete;
 
-  /// At once.
+  /// Removes the files now.
   static void remove() noexcept;
 };
 

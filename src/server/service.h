@@ -38,7 +38,7 @@ class Service {
 
   [[nodiscard]] bool ready() const noexcept { return state_.is_ready; }
 
-  /// Where /metrics gets the transport's counters.
+  /// Sets the function that /metrics gets the counters of HTTP from.
   void set_counters(std::function<http::Counters()> counters) { state_.counters = std::move(counters); }
 
   /// Sets the counters of gRPC, if it is served. Must be called before the first request.

@@ -28,7 +28,7 @@ class GenerationListener {
   GenerationListener& operator=(const GenerationListener&) = delete;
 
   virtual void token(std::size_t choice, GeneratedToken&& token) = 0;
-  /// After the answer's last token.
+  /// An answer has ended. Called after its last token.
   virtual void ended(std::size_t choice, Completion&& completion) = 0;
   /// Once, and last: all answers have ended, or the first error ended them all.
   virtual void done(const std::optional<Error>& error) = 0;

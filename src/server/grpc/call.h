@@ -145,7 +145,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// The client has left, its deadline has passed, or the call was cut off: to be finished soon.
   virtual void on_gone() {}
 
-  /// Nothing else follows.
+  /// The call is over. No other function is called afterwards.
   virtual void on_done() {}
 
   /// Claims the end: true for the first that asks, who then has to finish.
@@ -174,7 +174,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// Status of a call whose client has left.
   [[nodiscard]] ::grpc::Status left_status() const;
 
-  /// After claim_end(); nothing may be started after it.
+  /// Ends the call with this status. Requires claim_end(); nothing may be started afterwards.
   void finish(const ::grpc::Status& status);
   /// The same, bounded as start_write(), and for a request with a deadline by write_grace after it. Where memory is
   /// short, the call fails with UNAVAILABLE.

@@ -54,11 +54,11 @@ class Wire {
   std::function<void()> gone_;
 };
 
-/// Where calls come from.
+/// Source of calls: a method of a service.
 struct CallSource {
-  /// Asks gRPC for the next one: its wire, and the tag to come back with.
+  /// Requests the next call from gRPC, which fills `wire` and returns `tag` when it arrives.
   std::function<void(Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag)> request;
-  /// Takes one that has come.
+  /// Takes a call that has arrived.
   std::function<void(std::unique_ptr<Wire> wire)> take;
 };
 
@@ -73,7 +73,7 @@ class CallQueue {
   };
 
   CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options);
-  /// After end().
+  /// Requires end().
   ~CallQueue() = default;
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;

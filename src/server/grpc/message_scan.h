@@ -34,7 +34,7 @@ class MessageScanner {
   /// them. Error invalid_input as above.
   [[nodiscard]] std::string known_fields(std::string_view message) const;
 
-  /// "inference.ModelInferRequest"
+  /// Name of the message type: "inference.ModelInferRequest".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:

@@ -123,7 +123,7 @@ struct ServerOptions {
   Limits limits;
 };
 
-/// Since the start, but for those that say "now".
+/// Counters of an HTTP server since its start; those called "now" are current values.
 struct Counters {
   std::uint64_t connections_open = 0;  ///< now
   std::uint64_t connections_accepted = 0;

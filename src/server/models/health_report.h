@@ -27,7 +27,7 @@ struct HealthReport {
   std::vector<ModelProblem> problems;
 };
 
-/// "healthy" …
+/// Name of the health: "healthy" …
 std::string_view name_of(Health health) noexcept;
 
 /// The health that GET /health reports, determined without running a model. A model that was taken out of service on

@@ -52,7 +52,7 @@ class LoadJobs {
 
   void finish() { running_.reset(); }
 
-  /// Drops what waits.
+  /// Drops all queued jobs.
   void clear() { waiting_.clear(); }
 
   /// Drops the jobs about the model, and cancels the one that runs; returns the numbers of their askers.

@@ -60,7 +60,7 @@ struct ModelEntry {
 
   [[nodiscard]] const ModelAliases& aliases() const { return model ? model_aliases : source.aliases; }
 
-  /// Its last load failed, and it is too early for another attempt.
+  /// Whether the last load failed and it is too early for another attempt.
   [[nodiscard]] bool is_backing_off(Clock::time_point now) const { return failure && now < retry_at; }
 
   /// Goes on to the state that next() has, and moves what has to go into `after`. The rest is up to the caller.
@@ -73,7 +73,7 @@ struct ModelEntry {
   void install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes);
 
-  /// unload() was called.
+  /// Resets the failures, after unload(), so that the next load is tried at once.
   void forget_failures();
 
   /// The error of a request while there is no model.
@@ -89,10 +89,10 @@ using ModelVersions = std::map<std::string, ModelEntry, VersionLess>;
 /// "model minilm 1.0.0", for the log.
 std::string label_of(const ModelSource& source);
 
-/// How long to wait after so many failures in a row (1: the first).
+/// Delay of the next load after `failures` failed loads in a row (1: the first).
 std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned failures) noexcept;
 
-/// Without paths of the machine, which the log alone shows.
+/// The error as clients see it: without paths of this machine, which are only in the log.
 Error for_clients(const Error& error);
 
 }  // namespace gpux::server

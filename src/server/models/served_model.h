@@ -32,10 +32,10 @@ class ServedModel {
 
   [[nodiscard]] const std::string& version() const noexcept { return parts_.version; }
 
-  /// ModelParts::digest
+  /// Digest of the model: ModelParts::digest.
   [[nodiscard]] const std::string& digest() const noexcept { return parts_.digest; }
 
-  /// Null where the model has none.
+  /// The model's gpux.yml; null if it has none.
   [[nodiscard]] const ProjectFile* project() const noexcept { return parts_.project ? &*parts_.project : nullptr; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return session_.runtime(); }

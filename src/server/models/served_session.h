@@ -44,7 +44,7 @@ class ServedSession {
 
   [[nodiscard]] const runtime::Scheduler& scheduler() const noexcept { return scheduler_; }
 
-  /// Empty without Isolation::process.
+  /// Status of each worker process; empty without Isolation::process.
   [[nodiscard]] std::vector<WorkerStatus> worker_processes() const;
 
   /// Whether one of its worker processes at least is ready and its device takes requests. True without any.
@@ -66,7 +66,7 @@ class ServedSession {
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };
 
-/// Where the signature has these outputs. Error invalid_input where it has no such output.
+/// Indices of these outputs in the signature. Error invalid_input where it has no such output.
 [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names,
                                                       const Signature& signature);
 

@@ -39,7 +39,7 @@ void read_sampling(Members& members, GenerationSettings& settings);
 /// "stream", "stream_options". Error invalid_input.
 StreamSettings read_stream(Members& members);
 
-/// "n". Error invalid_input.
+/// Reads "n", the number of answers. Error invalid_input.
 std::size_t read_answers(Members& members);
 
 /// Reads what OpenAI's clients may send for OpenAI's own records ("user", "metadata", "safety_identifier",

@@ -20,7 +20,7 @@ namespace gpux::server {
 
 using RequestJson = nlohmann::json;
 
-/// Error invalid_input.
+/// Throws Error invalid_input with this message about the body.
 [[noreturn]] void refuse_body(const std::string& message);
 
 /// RequestError: `what` is wrong with the member, as "is no text" or ": texts are not stored here".
@@ -39,10 +39,10 @@ enum class BodyObjects : std::uint8_t {
 [[nodiscard]] RequestJson parse_request(std::string_view body, const Cancellation& cancellation,
                                         BodyObjects objects = BodyObjects::settings);
 
-/// 3 and 3.0, which are the same number in JSON; empty for anything else.
+/// The value as a whole number: 3 and 3.0 are the same number in JSON; empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> whole_number(const RequestJson& value);
 
-/// Error invalid_input where there are none, or more than max_texts.
+/// Checks the number of texts. Error invalid_input if there are none, or more than max_texts.
 void check_count(std::size_t count, const std::string& place);
 
 /// Maximum number of fields of an object.
@@ -69,7 +69,7 @@ class Members {
 
   [[nodiscard]] bool flag(std::string_view name, bool otherwise);
 
-  /// From 1; 0 where it is not there.
+  /// The value of a count, from 1; 0 if the member is missing.
   [[nodiscard]] std::size_t count(std::string_view name);
 
   /// Empty where it is not there.

@@ -17,7 +17,7 @@ struct TraceParent {
   std::string flags;   ///< 2
 };
 
-/// Empty where the text is not a valid traceparent.
+/// Parses a traceparent header; empty if it is not valid.
 std::optional<TraceParent> read_traceparent(std::string_view text);
 
 /// Ids of a request in answers and logs.

@@ -22,7 +22,7 @@ class RequestDeadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// No later than that; nothing where there is no time.
+  /// Brings the deadline forward to `time`, if that is earlier; empty: no change.
   void bring_forward(std::optional<Clock::time_point> time) const noexcept {
     if (!time) return;
     Clock::time_point latest = *latest_;

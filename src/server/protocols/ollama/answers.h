@@ -36,7 +36,7 @@ http::Response ollama_vectors_json(const std::string& model, const std::vector<s
                                    std::size_t tokens, std::chrono::nanoseconds duration);
 http::Response ollama_vector_json(const std::vector<float>& vector);
 
-/// "2026-07-15T12:00:00.123456789Z"
+/// A time as Ollama writes it: "2026-07-15T12:00:00.123456789Z".
 std::string ollama_time(std::chrono::system_clock::time_point time);
 
 }  // namespace gpux::server

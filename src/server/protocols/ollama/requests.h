@@ -24,13 +24,13 @@ struct OllamaSettings {
   std::string thinking_level;  ///< "think": "low", "medium" or "high"; empty: none
 };
 
-/// POST /api/chat.
+/// Request to POST /api/chat.
 struct OllamaChat {
   OllamaSettings general;
   generation::ChatRequest chat;  ///< without messages: the model is loaded, and nothing is generated
 };
 
-/// POST /api/generate.
+/// Request to POST /api/generate.
 struct OllamaGenerate {
   OllamaSettings general;
   GenerationSettings settings;

@@ -20,7 +20,7 @@
 /// responses of an inference.
 namespace gpux::server {
 
-/// Throws Error invalid_input.
+/// Throws Error invalid_input with this message.
 [[noreturn]] void refuse(const std::string& message);
 
 /// A client's text as a message shows it: in quotes, short, on one line.
@@ -54,7 +54,7 @@ struct InferCall {
   bool binary_outputs = false;           ///< for outputs that do not say
   std::optional<std::chrono::microseconds> timeout;
 
-  /// From the protocol's parameters; 0 is none.
+  /// Sets priority and timeout from the protocol's parameters; 0: none.
   void set_schedule(std::uint64_t wanted_priority, std::uint64_t timeout_microseconds) noexcept;
 };
 

@@ -27,7 +27,7 @@ struct OpenAiEmbeddings {
 
 [[nodiscard]] std::span<const Field> embedding_fields();
 
-/// Errors as of tei/requests.h.
+/// Reads the body of POST /v1/embeddings. Errors as of tei/requests.h.
 OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
 
 }  // namespace gpux::server

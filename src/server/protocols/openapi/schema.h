@@ -33,7 +33,7 @@ inline Json or_null(Json schema) {
   return {{"anyOf", Json::array({std::move(schema), {{"type", "null"}}})}};
 }
 
-/// By media type.
+/// The `content` object of a JSON request or response: the schema by media type.
 inline Json json_content(Json schema) {
   return {{"application/json", {{"schema", std::move(schema)}}}};
 }
