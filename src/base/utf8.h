@@ -23,7 +23,7 @@ namespace gpux {
 /// `offset` is where `text` begins in its file or message; only what begins at 0 can have a byte order mark.
 [[nodiscard]] std::string utf8_problem(std::string_view text, std::uint64_t offset = 0);
 
-/// Error invalid_input with utf8_problem(), where there is one.
+/// Throws Error invalid_input with utf8_problem() if the text is not UTF-8.
 void require_utf8(std::string_view text);
 
 /// For the bytes of a text file: utf8_problem(), or the position of the first NUL character. NULs are well-formed

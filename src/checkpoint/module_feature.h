@@ -10,7 +10,8 @@ namespace gpux::checkpoint {
 /// its tokens.
 inline constexpr std::string_view sentence_feature = "sentence_embedding", token_feature = "token_embeddings";
 
-/// Error invalid_model where module_input_name or module_output_name of the module's settings is another feature.
+/// Checks the feature of a module. Error invalid_model if module_input_name or module_output_name of the module's
+/// settings is another feature.
 void require_feature(const JsonSettings& module, std::string_view feature);
 
 }  // namespace gpux::checkpoint

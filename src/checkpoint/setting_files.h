@@ -22,7 +22,7 @@ inline constexpr const char* modules_file = "modules.json";
 [[nodiscard]] std::vector<std::string> module_files_in(const std::filesystem::path& folder,
                                                        const std::vector<Module>& modules);
 
-/// Error not_found where neither folder has a tokenizer.json.
+/// Checks that there is a tokenizer. Error not_found if neither folder has a tokenizer.json.
 void require_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& transformer_folder);
 
 /// Files of settings and of the tokenizer that the folder has, relative to it: what has to come along with its ONNX

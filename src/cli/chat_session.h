@@ -40,9 +40,9 @@ class ChatSession {
 
   void set_messages(std::vector<ChatMessage> messages) { messages_ = std::move(messages); }
 
-  /// Empty: none.
+  /// Sets the system message; empty: none.
   void set_system(const std::string& text);
-  /// Keeps the message of the system.
+  /// Forgets the conversation, except for the system message.
   void clear();
 
   [[nodiscard]] ChosenSettings& settings() noexcept { return settings_; }

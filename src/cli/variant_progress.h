@@ -16,7 +16,7 @@ class VariantProgress {
   VariantProgress(const VariantProgress&) = delete;
   VariantProgress& operator=(const VariantProgress&) = delete;
 
-  /// Null where there is no terminal. Not to be called after this is gone.
+  /// Listener that draws the progress; null if there is no terminal. Not to be called after this is gone.
   [[nodiscard]] evaluation::VariantListener listener() const;
 
  private:

@@ -47,7 +47,7 @@ class Daemon {
   /// Whether vectors are made: not with the level `none`.
   [[nodiscard]] bool is_active() const;
 
-  /// From any thread.
+  /// Status of the daemon. Called from any thread.
   [[nodiscard]] DaemonStatus status() const;
 
   /// Ends: what is being embedded is written, what waits is found again by the next start.

@@ -47,7 +47,7 @@ class LineSource : public Source {
   /// For fill(): where what can be read ends, counted as the reader counts.
   void set_end(std::uint64_t end) { end_ = end; }
 
-  /// Where the reader is.
+  /// Offset of the reader in the file.
   [[nodiscard]] std::uint64_t read_offset() const { return reader_ ? reader_->offset() : 0; }
 
  private:
@@ -78,7 +78,7 @@ class FileSource final : public LineSource {
   void run(const std::stop_token& stop) override;
   void follow(const std::stop_token& stop);
   void look_meanwhile() override;
-  /// False where there is no file yet.
+  /// Opens the next file; false if there is none yet.
   bool open_next(bool after_this);
   bool open_file(const std::string& name, std::uint64_t inode);
   /// Called at the end of the file: checks whether the file was truncated or rotated, and continues in the new file.

@@ -49,7 +49,7 @@ struct WaitingEvent {
   std::function<void(Outcome)> ended;
 };
 
-/// Since the start.
+/// Counters of a pipeline since its start.
 struct PipelineCounts {
   std::uint64_t embedded = 0, known = 0, refused = 0;
   std::uint64_t waiting = 0;                           ///< now, in memory
@@ -72,7 +72,7 @@ class EventPipeline {
   /// `first_pause`, then after twice as long, and so on.
   EventPipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
                 std::chrono::milliseconds first_pause = std::chrono::milliseconds(500));
-  /// Stops it.
+  /// Calls stop().
   ~EventPipeline();
   EventPipeline(const EventPipeline&) = delete;
   EventPipeline& operator=(const EventPipeline&) = delete;

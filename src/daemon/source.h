@@ -25,7 +25,7 @@ struct SourceSurroundings {
   std::chrono::milliseconds rescan;
 };
 
-/// How far it is. Counts are since it was started.
+/// Status of a source. Counts are since its start.
 struct SourceStatus {
   std::string name, kind;
   std::string state;                ///< "watching", or what it waits for
@@ -45,7 +45,7 @@ class Waker {
 
   /// Ends the sleep, or the next one. From any thread.
   void wake() noexcept;
-  /// Until one of `descriptors` can be read, wake(), or the time has passed.
+  /// Waits until one of `descriptors` is readable, wake() is called, or the time has passed.
   void sleep(std::chrono::milliseconds time, std::initializer_list<int> descriptors = {});
 
   /// Can be read after wake().
@@ -68,9 +68,9 @@ class Source : public std::enable_shared_from_this<Source> {
 
   [[nodiscard]] const DeclaredSource& declared() const noexcept { return declared_; }
 
-  /// Begins. Once.
+  /// Starts the thread. Called once.
   void start();
-  /// Ends. What the pipeline has got of it ends by itself.
+  /// Stops the thread. Events that the pipeline has taken are still processed.
   void stop();
 
   [[nodiscard]] SourceStatus status() const;

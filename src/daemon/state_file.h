@@ -12,7 +12,7 @@
 
 namespace gpux::daemon {
 
-/// Where events come from.
+/// A source of events, as the state file declares it.
 struct DeclaredSource {
   enum class Kind : std::uint8_t {
     directory,  ///< each *.json in it is an event

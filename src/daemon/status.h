@@ -25,7 +25,7 @@ struct DaemonStatus {
   std::vector<SourceStatus> sources;
 };
 
-/// One JSON object, a line.
+/// The status as a JSON object on one line.
 std::string to_json(const DaemonStatus& status);
 
 /// Answer of GET /health: 503 while nothing can be written or an event cannot be embedded, else 200.

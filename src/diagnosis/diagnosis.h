@@ -56,7 +56,7 @@ std::vector<Check> check_python_packages(const Machine& machine);
 /// unless `is_quick`.
 std::vector<Check> check_installed_providers(bool is_quick, const ReadingListener& listener, const Machine& machine);
 
-/// Provider libraries found.
+/// Checks the provider libraries that were found.
 std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 
 /// One check per provider: its devices, or why it is not available and the command that installs it. Pure.

@@ -56,7 +56,7 @@ class ImageEncoder {
   /// The only output that is needed.
   [[nodiscard]] const std::string& output() const noexcept { return output_.name; }
 
-  /// Error usage where the model has fewer dimensions.
+  /// Checks the options. Error usage if they request more dimensions than the model has.
   void check(const ImageEmbedOptions& options) const;
 
   /// The model's inputs, of an image in any form that input().sources allow. Errors as of image::read_image().

@@ -38,7 +38,7 @@ class RepresentationWriter {
   /// `source.run` has no part in it. Errors usage (another name), storage.
   RepresentationWriter(Options options, VectorSource source, LinePrinter print);
 
-  /// Errors storage.
+  /// Writes one embedding. Errors storage.
   void add(const Embedding& embedding);
   /// The file takes its place. Error storage.
   void finish();

@@ -17,7 +17,7 @@
 
 namespace gpux::embedding {
 
-/// Where vectors go.
+/// Destination and format of vectors that are written.
 struct VectorTarget {
   enum class Form : std::uint8_t {
     lines,       ///< JSON lines on standard output

@@ -15,7 +15,7 @@
 /// Variants of a model in another precision, kept only where they answer nearly as the model does.
 namespace gpux::evaluation {
 
-/// How near two lists of answers are, sample by sample.
+/// Agreement of two lists of answers, sample by sample.
 struct Agreement {
   std::vector<double> cosines;  ///< a sample each
   double mean = 0;

@@ -61,7 +61,7 @@ class CacheBudget {
 
   [[nodiscard]] std::uint64_t held() const noexcept;
   [[nodiscard]] std::uint64_t limit() const noexcept;
-  /// Has the others that hold something release it.
+  /// Asks all other shares that hold memory to release it.
   void ask_others(const CacheShare* share) const;
   [[nodiscard]] bool is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept;
 
@@ -93,7 +93,7 @@ class CacheShare {
   /// Waits for memory for a text of that age: others are asked to release theirs. True: no older text waits, so that
   /// what this engine has may stay until the next resize(); false: it must give up all.
   bool wait(std::uint64_t age);
-  /// Its texts have ended.
+  /// Withdraws wait(): the texts of the engine have ended.
   void stop_waiting();
 
  private:

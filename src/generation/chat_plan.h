@@ -29,7 +29,7 @@ struct ChatPlan {
   AnswerSettings answer;
 };
 
-/// Is given the prompt before it becomes tokens. What it throws refuses the request.
+/// Checks the rendered prompt before it is tokenized. An exception refuses the request.
 using PromptCheck = std::function<void(std::string_view prompt)>;
 
 /// Decides how a model with this template and tokenizer answers: the prompt, the form that calls of tools are forced

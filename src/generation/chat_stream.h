@@ -26,7 +26,7 @@ class ChatDeltas {
   /// The message as far as next() has returned it.
   [[nodiscard]] const ChatMessage& message() const noexcept { return completion_.message; }
 
-  /// Null until next() gave nothing.
+  /// The finished answer; null before next() has returned the end.
   [[nodiscard]] const ChatCompletion* completion() const noexcept;
 
  private:

@@ -21,7 +21,7 @@ Verdict verdict_of_first_token(Runtime runtime);
 /// but for stop().
 class Decoder {
  public:
-  /// Error invalid_model: it is no decoder.
+  /// A decoder with `slots` slots in the session. Error invalid_model: the model is no decoder.
   Decoder(Runtime runtime, std::size_t slots);
   ~Decoder();
 

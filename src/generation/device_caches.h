@@ -28,7 +28,7 @@ class DeviceCaches : public SequenceCaches {
     return sharing_ == Sharing::near || sharing_ == Sharing::equal;
   }
 
-  /// Before it, rows run one by one.
+  /// Tests whether rows may share runs. Before this call, they run one by one.
   void compare_rows(std::size_t vocabulary, std::size_t max_tokens) override;
 
   void copy(std::size_t from, std::size_t to, std::size_t tokens) override;

@@ -128,7 +128,7 @@ class PieceStream {
   /// Waits for the next piece; empty after the last one. Errors of the request.
   std::optional<GeneratedPiece> next();
   void cancel();
-  /// Null until next() gave nothing.
+  /// The finished completion; null before next() has returned the end.
   [[nodiscard]] const Completion* completion() const noexcept;
 
  private:

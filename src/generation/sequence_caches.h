@@ -26,7 +26,7 @@ class SequenceCaches {
   /// not determined. Errors of Runtime::infer(); interrupted.
   [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) = 0;
 
-  /// Several rows in a run cost less than one by one.
+  /// Whether a run of several rows is cheaper than running them one by one.
   [[nodiscard]] virtual bool can_batch() const noexcept { return false; }
 
   /// Finds out by runs in the slots 0 to 2, whose tokens are overwritten, whether rows may share runs, where that is

@@ -24,7 +24,7 @@ struct Sampling {
   std::uint64_t seed = 0;
 };
 
-/// Error usage for a value outside its range, which names the setting.
+/// Checks the ranges of the settings. Error usage that names the setting.
 void check(const GenerationSettings& settings);
 
 /// Defaults of a model, from its generation_config.json and config.json.

@@ -76,7 +76,7 @@ class SlotTable {
   void join();
   void part();
 
-  /// Error internal where the rules above do not hold.
+  /// Checks the invariants of the table. Error internal if one is violated.
   void check() const;
 
  private:

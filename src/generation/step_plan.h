@@ -37,7 +37,7 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 
-/// Who is next.
+/// The request whose text gets the next slot.
 struct Admission {
   std::size_t next = 0;                 ///< the claim whose text is the next to have a slot
   std::optional<std::size_t> yielding;  ///< the claim that gives up one for it where none is free

@@ -30,7 +30,7 @@ enum class CropRounding : std::uint8_t {
   down,       ///< half of it, rounded down: the image processors of transformers
 };
 
-/// In pixels.
+/// Height and width in pixels.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;

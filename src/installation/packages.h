@@ -31,7 +31,7 @@ struct Wanted {
   std::string version;  ///< version of the first package; empty: the newest
 };
 
-/// Error usage where there is no name or an empty version.
+/// Parses NAME or NAME@VERSION. Error usage if the name is missing or the version is empty.
 Wanted parse_wanted(std::string_view text);
 
 /// By name or any name of the provider. Error usage for an unknown name, which proposes the nearest, and for providers
@@ -41,7 +41,7 @@ const PackageSet& find_package_set(std::string_view name);
 /// The requirements, with the version for the first package.
 std::vector<std::string> requirements_of(const PackageSet& set, const std::string& version);
 
-/// "nvidia-cudnn-cu13" of "nvidia_cudnn_cu13>=9"
+/// Normalized name of a requirement: "nvidia-cudnn-cu13" for "nvidia_cudnn_cu13>=9".
 std::string package_name(std::string_view requirement);
 
 }  // namespace gpux::installation

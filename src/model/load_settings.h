@@ -12,7 +12,7 @@
 
 namespace gpux {
 
-/// How a model is loaded, after all that was said about it.
+/// How a model is loaded: the result of merging all sources of settings.
 struct LoadSettings {
   LoadOptions options;
   LoadRequest request;            ///< of the caller, the variables, the package and gpux.yml together

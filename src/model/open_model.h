@@ -71,7 +71,7 @@ Runtime load_located(const LocatedModel& located, LoadSettings settings);
 /// OpenModel::open_inputs().
 std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature);
 
-/// Where this user's models are.
+/// The store of this user.
 Store open_store();
 
 }  // namespace gpux

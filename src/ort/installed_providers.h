@@ -37,7 +37,7 @@ struct InstalledProvider {
   std::vector<InstalledFile> libraries;
   std::string damage;  ///< why it is not used: a library that is missing or has changed; empty: it is as installed
 
-  /// Where its Python packages lie.
+  /// Folder of its Python packages.
   [[nodiscard]] std::filesystem::path packages_folder() const { return folder / "site-packages"; }
 };
 
@@ -47,7 +47,7 @@ enum class Comparison : std::uint8_t {
   content,  ///< by its content
 };
 
-/// $GPUX_HOME/providers.
+/// Folder of installed providers: $GPUX_HOME/providers.
 std::filesystem::path installed_providers_folder(const Machine& machine);
 
 /// All of them: by name, the newest version of each first. Damaged ones are among them.

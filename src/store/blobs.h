@@ -38,7 +38,7 @@ class BlobFolder {
   void flush() const;
 
  private:
-  /// By its size alone.
+  /// Whether the blob exists with its whole size. Does not read it.
   [[nodiscard]] bool has_whole(const Blob& blob) const;
 
   std::filesystem::path folder_;

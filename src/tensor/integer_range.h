@@ -26,7 +26,7 @@ struct IntegerRange {
   }
 };
 
-/// Empty for types that are not integers; bool holds 0 and 1.
+/// Range of an integer type; empty for other types. That of bool is 0 to 1.
 [[nodiscard]] inline std::optional<IntegerRange> integer_range(ElementType type) noexcept {
   const std::size_t bits = bits_of(type);
   switch (type) {

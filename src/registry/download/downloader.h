@@ -33,7 +33,7 @@ struct DownloadItem {
   std::function<void(const Response&)> on_answer;
 };
 
-/// How far the downloads are.
+/// Progress of the downloads.
 struct DownloadProgress {
   std::string file;  ///< the file that the last bytes belong to
   std::uint64_t file_bytes = 0, file_done = 0;

@@ -35,7 +35,7 @@ class PartialFile {
   [[nodiscard]] std::vector<Span> missing() const;
   [[nodiscard]] std::uint64_t present_bytes() const;
 
-  /// Any thread. Error storage.
+  /// Writes `content` at `position`. Called from any thread. Error storage.
   void write(std::uint64_t position, std::span<const std::byte> content);
   /// Records the bytes written so far, so that they are not downloaded again. Error storage.
   void save();

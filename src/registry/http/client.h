@@ -24,7 +24,7 @@ namespace gpux::registry {
 
 enum class Method : std::uint8_t { get, head, post, put, patch, remove };
 
-/// "GET"
+/// Name of the method: "GET".
 std::string_view to_string(Method method) noexcept;
 
 /// A part of a file as the body of a request.
@@ -82,7 +82,7 @@ struct Request {
   bool is_repeatable = false;
 };
 
-/// How a server proves who it is, and the client.
+/// TLS files: the trusted authorities, and the certificate and key of the client.
 struct TlsFiles {
   std::filesystem::path ca_file;  ///< trusted instead of the system's; empty: the default
   std::filesystem::path certificate, key;

@@ -16,7 +16,7 @@ struct RetryPolicy {
   std::chrono::seconds max_retry_after{60};  ///< a server that wants a longer wait is not waited for
 };
 
-/// How an attempt ended.
+/// Outcome of an attempt of a request.
 struct Attempt {
   unsigned number = 1;                                   ///< from 1
   int status = 0;                                        ///< HTTP status of the answer; 0: no answer

@@ -15,7 +15,7 @@ struct Url {
 
   /// "https://host/path": without the port where it is the scheme's own.
   [[nodiscard]] std::string text() const;
-  /// "host" or "host:port".
+  /// Authority of the URL: "host" or "host:port".
   [[nodiscard]] std::string authority() const;
   /// The path without the query.
   [[nodiscard]] std::string path() const;

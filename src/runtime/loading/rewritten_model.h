@@ -21,7 +21,7 @@ namespace gpux::runtime {
 /// LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
 class RewrittenModel {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive this object.
   RewrittenModel(const LoadOptions& options, const Signature& signature) : options_(options), signature_(signature) {}
 
   /// The content for that file with sessions of these settings; none: it is loaded as it is, as a graph that was

@@ -23,11 +23,11 @@ struct InferRequest {
   int priority = 0;                  ///< lower goes first
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::chrono::steady_clock::time_point arrived = {};  ///< at a server: its time limit and statistics count from it
-  /// Another part of what was queued before: not refused where the queue is full.
+  /// Whether this is part of a request that is already queued: it is not refused if the queue is full.
   bool is_admitted = false;
 };
 
-/// Where the time of one request went, and with how many it ran.
+/// Times of one request in its phases, and the size of its batch.
 struct InferTimes {
   std::chrono::nanoseconds queue{0};    ///< from submission to being taken
   std::chrono::nanoseconds input{0};    ///< joining the inputs, and waiting for the replica
@@ -55,7 +55,8 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
   virtual ~Replica() = default;
 
-  /// Errors invalid_input, interrupted after stop(), resource_exhausted, internal.
+  /// Runs the model; `outputs`: indices of the requested outputs. Errors invalid_input, interrupted after stop(),
+  /// resource_exhausted, internal.
   virtual NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) = 0;
 
   /// run() of made-up inputs, which shows whether the device works again: may wait for it where run() does not.
@@ -73,7 +74,7 @@ class Replica {
   [[nodiscard]] virtual std::size_t device() const noexcept { return 0; }
 };
 
-/// One call of Replica::run that is over.
+/// Report of one finished call of Replica::run.
 struct RunReport {
   std::size_t requests = 0;
   std::int64_t rows = 0;
@@ -118,7 +119,7 @@ struct SchedulerCounts {
   std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
 };
 
-/// One of the devices of a model's replicas.
+/// State and counters of one device of a model.
 struct DeviceReport {
   DeviceState state = DeviceState::in_service;
   std::uint64_t failures = 0;  ///< how often it was taken out; of the only device, its failed runs
@@ -173,7 +174,7 @@ class Scheduler {
 
   [[nodiscard]] SchedulerCounts counts() const;
 
-  /// By Replica::device().
+  /// Reports of the devices, indexed by Replica::device().
   [[nodiscard]] std::vector<DeviceReport> devices() const;
 
  private:

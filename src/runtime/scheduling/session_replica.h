@@ -55,23 +55,23 @@ class SessionReplica : public Replica {
   /// Load options that put another model on the provider and device of this one.
   [[nodiscard]] LoadOptions options_for_same_device() const;
 
-  /// Whether that leaves the output of this name on a device.
+  /// Whether run_on_device() leaves the output of this name on a device.
   [[nodiscard]] bool keeps_on_device(std::string_view output) const;
 
   /// Whether the session is in this process, without steps before or behind the model, and makes the output of this
   /// name on a device.
   [[nodiscard]] bool makes_on_device(std::string_view output) const;
 
-  /// The names of the outputs that the indices are of.
+  /// Names of all outputs, in the order of the indices that run() takes.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
 
-  /// Their indices. Error invalid_input: there is no such output.
+  /// Indices of the outputs of these names. Error invalid_input: there is no such output.
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const;
 
   /// Everything besides the model that its answers depend on: Loaded::computed_by.
   [[nodiscard]] const std::string& computed_by() const noexcept;
 
-  /// Loaded::identity.
+  /// Identity of the load: Loaded::identity.
   [[nodiscard]] const LoadedIdentity& identity() const noexcept;
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.

@@ -49,7 +49,7 @@ std::optional<RunSharing> decide_without_trial(const SharingFacts& facts);
 /// The decision after a trial. Pure.
 RunSharing decide_by_trial(const SharingTrial& trial);
 
-/// For a list of requests that is too short for a trial.
+/// The decision for a list of requests that is too short for a trial: no sharing.
 RunSharing too_few_for_a_trial(std::size_t requests);
 
 /// Whether runs can be shared, as far as known before the model is loaded: a decision if no trial is needed, else the
@@ -69,7 +69,7 @@ struct SharingSubject {
   SharingFacts facts;
 };
 
-/// Errors of ModelInspector.
+/// Collects files and facts for the decision about sharing runs. Errors of ModelInspector.
 SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options);
 
 /// A list of fewer requests than this is run one by one without a trial, which would take longer.
