@@ -62,7 +62,7 @@ class DirectorySource final : public Source {
   /// Schedules a file that cannot be read now for another attempt.
   void put_off(const std::string& name, int error);
   /// Notes that a file was read or has gone: it needs no further attempt.
-  void is_dealt_with(const std::string& name);
+  void forget_retries(const std::string& name);
   std::chrono::milliseconds take_due();
   void look_meanwhile() override;
 

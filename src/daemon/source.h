@@ -97,7 +97,7 @@ class Source : public std::enable_shared_from_this<Source> {
   void count_lost(std::uint64_t events = 1) { lost_ += events; }
 
  private:
-  void run_again_and_again(const std::stop_token& stop);
+  void run_until_stopped(const std::stop_token& stop);
 
   const DeclaredSource declared_;
   const SourceSurroundings surroundings_;

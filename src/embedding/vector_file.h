@@ -76,7 +76,7 @@ class VectorWriter {
   [[nodiscard]] std::size_t bytes_per_vector() const;
   [[nodiscard]] std::string array_header() const;
   void begin(FileReplacement& file) const;
-  void keep_what_is_whole(FileReplacement& file);
+  void keep_complete_vectors(FileReplacement& file);
   void require_same_run(const FileReplacement& file) const;
   void append_fields(std::string& out, const EncodedVector& encoded) const;
   void append_vector(std::string& out, const EncodedVector& encoded) const;

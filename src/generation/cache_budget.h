@@ -63,7 +63,7 @@ class CacheBudget {
   [[nodiscard]] std::uint64_t limit() const noexcept;
   /// Asks all other shares that hold memory to release it.
   void ask_others(const CacheShare* share) const;
-  [[nodiscard]] bool is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept;
+  [[nodiscard]] bool has_older_waiter(const CacheShare* share, std::uint64_t age) const noexcept;
 
   mutable std::mutex mutex_;
   bool is_measured_ = false;
@@ -77,8 +77,8 @@ class CacheBudget {
 /// no share.
 class CacheShare {
  public:
-  /// `least_bytes`: what the limit is at least as long as the share is there.
-  CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release);
+  /// `min_bytes`: what the limit is at least as long as the share is there.
+  CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t min_bytes, std::function<void()> release);
   ~CacheShare();
   CacheShare(const CacheShare&) = delete;
   CacheShare& operator=(const CacheShare&) = delete;
@@ -100,7 +100,7 @@ class CacheShare {
   friend class CacheBudget;
 
   std::shared_ptr<CacheBudget> budget_;
-  std::uint64_t least_bytes_;
+  std::uint64_t min_bytes_;
   std::function<void()> release_;
   // Under the budget's mutex.
   std::uint64_t bytes_ = 0;

@@ -13,7 +13,6 @@ namespace gpux {
 struct LevelChoice {
   bool is_none = false;                     ///< the level `none`: no vectors
   const embedding::Level* level = nullptr;  ///< null: none was said
-  std::string said_by;                      ///< "--level", "OP_DBUS_VECTOR_LEVEL"
 };
 
 /// Reads the level from `flag` (--level), else GPUX_VECTOR_LEVEL, else OP_DBUS_VECTOR_LEVEL. Error usage that names the

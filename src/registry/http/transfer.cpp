@@ -319,7 +319,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set(CURLOPT_BUFFERSIZE, buffer_bytes);
   handles.set(CURLOPT_ERRORBUFFER, reason.data());
   handles.set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
-  handles.set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.least_bytes_per_second));
+  handles.set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.min_bytes_per_second));
   handles.set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
   const bool is_document = !request.on_body && !std::holds_alternative<FileRange>(request.body);
   if (is_document)

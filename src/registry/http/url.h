@@ -30,7 +30,7 @@ Url resolve_url(const Url& base, std::string_view location);
 
 /// The URL that an answer of `base` leads to: resolve_url(). Error network where it is none, or would lead from https
 /// to http: what is sent there is not read by others on its way.
-Url led_to(const Url& base, std::string_view location);
+Url redirect_url(const Url& base, std::string_view location);
 
 /// Whether both have the same scheme, host and port: a secret for one may be sent to the other.
 bool has_same_origin(const Url& a, const Url& b) noexcept;

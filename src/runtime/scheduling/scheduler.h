@@ -93,7 +93,7 @@ struct SchedulerOptions {
   /// costs as much. 0: none do.
   std::chrono::microseconds quick_run{200};
   /// `quick_run` while other requests are running that this one could be batched with next.
-  std::chrono::microseconds quick_run_in_company{50};
+  std::chrono::microseconds quick_run_if_batchable{50};
   /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
   std::function<void(const RunReport&)> on_run;
   /// A trial run of a device that may have failed: inputs and outputs. Empty: its next request is the trial.

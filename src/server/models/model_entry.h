@@ -30,7 +30,7 @@ void fail_all(const std::list<Waiter>& waiters, const Error& error) noexcept;
 
 /// Consequences of state transitions that are carried out without the lock: models to drop and waiting requests to
 /// fail.
-struct Aftermath {
+struct TransitionEffects {
   std::vector<std::shared_ptr<ServedModel>> dropped;
   std::list<Waiter> failed;
 };
@@ -64,7 +64,7 @@ struct ModelEntry {
   [[nodiscard]] bool is_backing_off(Clock::time_point now) const { return failure && now < retry_at; }
 
   /// Goes on to the state that next() has, and moves what has to go into `after`. The rest is up to the caller.
-  ModelActions apply(ModelEvent event, Aftermath& after);
+  ModelActions apply(ModelEvent event, TransitionEffects& after);
 
   /// A load has failed: counts it and puts off the next attempt.
   void note_failure(const Error& error, std::chrono::milliseconds first_retry_delay);

@@ -87,11 +87,11 @@ class ServedModel {
   /// TextGeneration::family; empty where the model generates no text.
   [[nodiscard]] const std::string& family() const noexcept { return parts_.generation.family; }
 
-  /// Renders conversations as prompts; null if the model takes none: lack_of_chat() is the reason.
+  /// Renders conversations as prompts; null if the model takes none: chat_problem() is the reason.
   [[nodiscard]] const generation::ChatPrompt* chat() const noexcept { return parts_.generation.chat.prompt(); }
 
   /// Why chat() is null.
-  [[nodiscard]] std::string_view lack_of_chat() const noexcept;
+  [[nodiscard]] std::string_view chat_problem() const noexcept;
 
   /// Measured pace of rendering prompts with chat().
   [[nodiscard]] RenderPace& render_pace() noexcept { return *parts_.generation.render_pace; }
