@@ -26,6 +26,7 @@ struct ChatMessage {
 
 /// A part of an answer, as it becomes certain. The parts of all deltas together are the answer's ChatMessage.
 struct ChatDelta {
+  /// What a delta adds to the answer.
   enum class Kind : std::uint8_t {
     content,    ///< `text` is appended to the content
     reasoning,  ///< `text` is appended to the reasoning
@@ -49,7 +50,7 @@ enum class ToolChoice : std::uint8_t {
               ///< reasoning before them where the model thinks first
 };
 
-/// What belongs to a conversation besides its messages.
+/// Tools, template variables and the tool choice of a conversation.
 struct ChatOptions {
   std::string tools;            ///< a JSON array of functions in OpenAI's form; empty: none
   std::string template_values;  ///< a JSON object: more variables of the template, as enable_thinking; empty: none

@@ -27,8 +27,10 @@ class GPUX_API DeviceTensor {
   /// A tensor on the host, to be given to a run like the others. Not copied: the tensor's memory must not change.
   explicit DeviceTensor(Tensor tensor);
 
+  /// Type of the elements.
   [[nodiscard]] ElementType type() const noexcept;
 
+  /// Sizes of the dimensions.
   [[nodiscard]] const Shape& shape() const noexcept;
 
   /// Bytes of the elements; 0 for strings.
@@ -47,7 +49,7 @@ class GPUX_API DeviceTensor {
   std::shared_ptr<const runtime::DeviceTensorState> state_;
 };
 
-/// Tensors by name.
+/// The name of an input or output, and its tensor on the device.
 using NamedDeviceTensor = std::pair<std::string, DeviceTensor>;
 /// The inputs or outputs of a model on its device, by name.
 using NamedDeviceTensors = std::vector<NamedDeviceTensor>;

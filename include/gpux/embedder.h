@@ -42,14 +42,18 @@ class GPUX_API Embeddings {
   Embeddings(std::vector<float> elements, std::size_t dimension)
       : elements_(std::move(elements)), dimension_(dimension) {}
 
+  /// Number of embeddings.
   [[nodiscard]] std::size_t size() const noexcept { return dimension_ == 0 ? 0 : elements_.size() / dimension_; }
 
+  /// Elements of each embedding.
   [[nodiscard]] std::size_t dimension() const noexcept { return dimension_; }
 
+  /// The embedding of text `row`, dimension() elements. `row` is not checked. Valid as long as this object.
   [[nodiscard]] std::span<const float> operator[](std::size_t row) const {
     return std::span(elements_).subspan(row * dimension_, dimension_);
   }
 
+  /// All embeddings, row by row: size() * dimension() elements.
   [[nodiscard]] std::span<const float> elements() const noexcept { return elements_; }
 
  private:
@@ -86,7 +90,8 @@ class GPUX_API Embedder {
   /// Is given each text and its embedding in the order of the texts, by one thread at a time.
   using Sink = std::function<void(std::string_view text, std::span<const float> embedding)>;
 
-  /// Any number of texts in bounded memory. The number of texts. What source and sink throw is thrown as it is.
+  /// Embeds any number of texts in bounded memory. Returns the number of texts. What source and sink throw is thrown as
+  /// it is.
   std::uint64_t embed(const Source& source, const Sink& sink, const EmbeddingOptions& options = {}) const;
 
   /// How the model's embeddings are compared: similarity_fn_name of its folder, or cosine.
@@ -95,6 +100,7 @@ class GPUX_API Embedder {
   /// SHA-256 of the ONNX file that runs, in hexadecimal digits: embeddings of different models cannot be compared.
   [[nodiscard]] const std::string& digest() const noexcept;
 
+  /// Where the model runs: provider, device, precision.
   [[nodiscard]] const Verdict& verdict() const noexcept;
 
  private:

@@ -16,7 +16,7 @@
 
 namespace gpux {
 
-/// What the caller can do about a failure. The number is the exit code of the command line.
+/// The kind of a failure, by what the caller can do about it. The number is the exit code of the command line.
 enum class ErrorCode : int {
   internal = 1,              ///< A bug in gpux: report it.
   usage = 2,                 ///< The call or command line is wrong: correct it.
@@ -36,8 +36,10 @@ enum class ErrorCode : int {
 /// The code's name in JSON and documents ("invalid_input").
 GPUX_API std::string_view to_string(ErrorCode code) noexcept;
 
-/// What an error is about, or its message names. The command line, HTTP and Python call it as their users do.
+/// The setting, file, prompt, … that an error is about or that its message names. The command line, HTTP and Python
+/// print it under the name that their users know.
 struct Subject {
+  /// What `name` names.
   enum class Kind : std::uint8_t {
     setting,     ///< by its name in this API: "verify_key"; a flag of the command line, a member of a request
     member,      ///< of a request's body, by its path: "messages[0].role"
@@ -52,7 +54,7 @@ struct Subject {
   bool operator==(const Subject&) const = default;
 };
 
-/// As messages call it by default: its name; "the prompt".
+/// The default name of a subject in messages: its `name`; "the prompt" for a prompt.
 GPUX_API std::string to_string(const Subject& subject);
 
 /// What a subject is called where a message is read; null: as to_string().
@@ -71,7 +73,7 @@ struct GPUX_API Message : std::vector<std::variant<std::string, Subject>> {
   operator std::string() const;  // NOLINT(google-explicit-constructor): a text for those who do not name subjects
 };
 
-/// With the names of to_string(Subject), or others.
+/// The message as one text, with to_string(Subject), or `name_of`, for each subject.
 GPUX_API std::string to_string(const Message& message);
 GPUX_API std::string to_string(const Message& message, const NameOfSubject& name_of);
 
@@ -91,8 +93,10 @@ class GPUX_API Error : public std::runtime_error {
   /// About a subject that the message does not name.
   Error(ErrorCode code, Subject subject, const std::string& message);
 
+  /// Kind of the failure.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
 
+  /// The message with the default names of its subjects: what().
   [[nodiscard]] std::string message() const { return what(); }
 
   /// The message with other names for what it names.
@@ -104,16 +108,17 @@ class GPUX_API Error : public std::runtime_error {
   /// Null: it is about nothing by name. Lives as long as the error and its copies.
   [[nodiscard]] const Subject* subject() const noexcept;
 
+  /// The number of code(), as the command line exits with it.
   [[nodiscard]] int exit_code() const noexcept { return static_cast<int>(code_); }
 
-  /// The same error with a prefix: "context: message".
+  /// This error with a prefix: "context: message". Code and subject stay.
   [[nodiscard]] Error within(std::string_view context) const;
   [[nodiscard]] Error within(Message context) const;
 
-  /// The same error with another code.
+  /// This error with another code. Message and subject stay.
   [[nodiscard]] Error as(ErrorCode code) const;
 
-  /// The same error with more at the end of its message.
+  /// This error with `text` appended to its message. Code and subject stay.
   [[nodiscard]] Error followed_by(Message text) const;
 
  private:

@@ -82,7 +82,7 @@ enum class FinishReason : std::uint8_t {
   cancelled,  ///< the receiver of the pieces returned false
 };
 
-/// "stop", "length", "cancelled"
+/// Name of the reason: "stop", "length", "cancelled".
 GPUX_API std::string_view to_string(FinishReason reason) noexcept;
 
 /// A generated text, why it ended, and its figures.
@@ -107,7 +107,7 @@ struct ChatCompletion {
   Completion completion;  ///< the figures; its text has the markers of reasoning and calls, too
 };
 
-/// Goes through what a stream's next() gives.
+/// Input iterator over the values of a stream's next().
 template <typename Stream, typename Value>
 class StreamIterator {
  public:
@@ -157,8 +157,10 @@ class GPUX_API GenerationStream {
   /// For range-based loops over the pieces.
   using Iterator = StreamIterator<GenerationStream, GeneratedPiece>;
 
+  /// Reads the first piece, as next() does.
   [[nodiscard]] Iterator begin() { return Iterator(*this); }
 
+  /// The end of the pieces.
   [[nodiscard]] static std::default_sentinel_t end() { return std::default_sentinel; }
 
  private:
@@ -188,8 +190,10 @@ class GPUX_API ChatStream {
   /// For range-based loops over the parts.
   using Iterator = StreamIterator<ChatStream, ChatDelta>;
 
+  /// Reads the first part, as next() does.
   [[nodiscard]] Iterator begin() { return Iterator(*this); }
 
+  /// The end of the parts.
   [[nodiscard]] static std::default_sentinel_t end() { return std::default_sentinel; }
 
  private:
@@ -199,7 +203,7 @@ class GPUX_API ChatStream {
   std::unique_ptr<State> state_;
 };
 
-/// What loading a model does now.
+/// The phases of loading a model that generates text, in order.
 enum class LoadPhase : std::uint8_t {
   reading,    ///< the files next to the model: settings, tokenizer, chat template
   session,    ///< ONNX Runtime reads the weights and prepares the graph: nearly all of the time
@@ -207,7 +211,7 @@ enum class LoadPhase : std::uint8_t {
   ready,
 };
 
-/// "reading", "session", "first_run", "ready"
+/// Name of the phase: "reading", "session", "first_run", "ready".
 GPUX_API std::string_view to_string(LoadPhase phase) noexcept;
 
 /// How many texts are generated at the same time, and in which memory.
@@ -287,6 +291,7 @@ class GPUX_API Generator {
   [[nodiscard]] static GenerationMemory memory_of(const std::string& model, std::size_t tokens = 0,
                                                   const ModelOptions& options = {});
 
+  /// Where the model runs: provider, device, precision.
   [[nodiscard]] const Verdict& verdict() const noexcept;
 
  private:

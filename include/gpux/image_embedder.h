@@ -55,6 +55,7 @@ class GPUX_API ImageEmbedder {
   /// different models cannot be compared.
   [[nodiscard]] const std::string& digest() const noexcept;
 
+  /// Where the model runs: provider, device, precision.
   [[nodiscard]] const Verdict& verdict() const noexcept;
 
  private:

@@ -51,10 +51,13 @@ class GPUX_API Model {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
+  /// Name of the model: that of its gpux.yml, package or folder, or the stem of its file.
   [[nodiscard]] const std::string& name() const noexcept;
+  /// Version of the model; "1.0.0" if neither gpux.yml nor the package sets one.
   [[nodiscard]] const std::string& version() const noexcept;
 
-  /// What callers give and get: where the model reads texts, `text` (strings of [batch]) stands for its tokens.
+  /// Inputs and outputs of infer(). A model that reads texts has the input `text` (strings of [batch]) in place of its
+  /// tokens.
   [[nodiscard]] const Signature& signature() const noexcept;
 
   /// Runs the model once: with its own inputs, or with texts, which are tokenized. Errors as of Runtime::infer().
@@ -67,6 +70,7 @@ class GPUX_API Model {
                                                      const InferOptions& options = {},
                                                      std::uint64_t batch_limit = 0) const;
 
+  /// Where the model runs: provider, device, precision.
   [[nodiscard]] const Verdict& verdict() const noexcept;
   /// The loaded model itself.
   [[nodiscard]] const Runtime& runtime() const noexcept;

@@ -19,7 +19,7 @@ struct Dimension {
   bool operator==(const Dimension&) const = default;
 };
 
-/// What an input or output is. `opaque`: one of a type of its own, which gpux does not run.
+/// The kind of value of an input or output. `opaque`: one of a type of its own, which gpux does not run.
 enum class ValueKind : std::uint8_t { tensor, sparse_tensor, sequence, map, optional, opaque };
 
 /// The type of an input or output.

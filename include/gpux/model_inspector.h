@@ -15,7 +15,7 @@ class GPUX_API ModelInspector {
   /// Errors not_found, permission, invalid_model.
   [[nodiscard]] static ModelInfo inspect(const std::filesystem::path& model);
 
-  /// What inspect() finds, as a JSON object.
+  /// Model information from inspect() as a JSON object.
   [[nodiscard]] static std::string to_json(const ModelInfo& info);
 };
 

@@ -22,7 +22,7 @@ enum class TextBatching : std::uint8_t {
   throughput,  ///< wherever it is faster: the last digits may depend on the other texts
 };
 
-/// What happens if the requested provider does not run the model.
+/// How strictly a request for a provider is taken: whether loading fails if the provider does not run the model.
 enum class Strictness : std::uint8_t {
   off,       ///< fall back, and report it
   provider,  ///< the first requested provider must be available and hold at least one node
@@ -40,24 +40,25 @@ enum class CachePrecision : std::uint8_t {
   float16,     ///< in half the memory
 };
 
-/// Where a model's session is.
+/// Whether a model runs in this process or in a worker process.
 enum class Isolation : std::uint8_t {
   thread,   ///< in this process
   process,  ///< in a worker process: if native code crashes, the runs in progress fail, and the worker is restarted
 };
 
-/// What a worker process is refused: files other than the model's, providers' and the system's libraries, and devices;
-/// network connections, other programs and processes, memory without limit.
+/// Whether a worker process runs in a sandbox. The sandbox denies files other than those of the model, the providers
+/// and the system's libraries, other devices, network connections, other programs and processes, and memory without
+/// limit.
 enum class Sandbox : std::uint8_t {
   off,
   on,      ///< as far as the kernel supports it; the verdict names what is missing
   strict,  ///< loading fails where anything is missing
 };
 
-/// "disabled", "basic", …
+/// Name of the level: "disabled", "basic", …
 GPUX_API std::string_view to_string(Optimization level) noexcept;
 
-/// Parses these names; empty for any other name.
+/// Parses the name of an optimization level; empty for any other name.
 GPUX_API std::optional<Optimization> optimization_from(std::string_view name) noexcept;
 
 /// Parses a memory size: "512", "2GB", "1.5 GiB"; kB, MB, GB, TB count in thousands, KiB, MiB, … in 1024. Empty for any
@@ -121,6 +122,7 @@ struct PooledOutput {
   std::vector<Pooling> poolings;  ///< one or more; their vectors are concatenated
   bool normalizes = false;        ///< vectors of length 1
 
+  /// Name of the output that is added.
   static constexpr const char* name = "sentence_embedding";
 
   bool operator==(const PooledOutput&) const = default;
@@ -199,7 +201,7 @@ struct LoadOptions {
   /// The longest delay before a worker that ended is started again. The first restart is immediate, the next one waits
   /// for 100 ms, and each further one twice as long. A worker that ran for a minute starts from the beginning.
   std::chrono::milliseconds max_restart_delay{10000};
-  /// What gpux knows about the load; null for those of callers.
+  /// Set by gpux itself when it loads a model from its store or in a worker process; callers leave it null.
   std::shared_ptr<const LoadFacts> facts;
 };
 

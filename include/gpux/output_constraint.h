@@ -7,6 +7,7 @@ namespace gpux {
 
 /// The form that a generated text must have. It is enforced token by token: no other text can come out.
 struct OutputConstraint {
+  /// Language that the form is described in.
   enum class Kind : std::uint8_t {
     none,
     json_object,  ///< any JSON object

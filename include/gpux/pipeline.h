@@ -67,9 +67,10 @@ class GPUX_API Pipeline {
   /// token-classification: names, places, dates and the like.
   [[nodiscard]] std::vector<TextEntity> find_entities(std::string_view text) const;
 
-  /// question-answering.
+  /// question-answering: the answer to the question, found in the context.
   [[nodiscard]] TextAnswer answer(std::string_view question, std::string_view context) const;
 
+  /// The model that the pipeline runs.
   [[nodiscard]] const Model& model() const noexcept;
 
  private:

@@ -40,6 +40,7 @@ struct ProviderLibrary {
 /// Detects which execution providers this machine can use. Thread-safe.
 class GPUX_API ProviderManager {
  public:
+  /// `libraries`: further provider libraries that the user names.
   explicit ProviderManager(std::vector<ProviderLibrary> libraries = {});
 
   /// All known providers, in the default order, and those of the user's libraries. Opens ONNX Runtime.

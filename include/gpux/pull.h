@@ -43,13 +43,13 @@ struct PullProgress {
   std::uint64_t bytes = 0, done = 0;            ///< size of all files, and their bytes that are here
 };
 
-/// Both may be null. One call at a time, from any thread.
+/// Callbacks of pull() and push(); both may be null. Called from any thread, one at a time.
 struct PullListener {
   std::function<void(const PullProgress&)> on_progress;
   std::function<void(const std::string&)> on_message;  ///< one line
 };
 
-/// What pull() stored.
+/// Result of pull(): the stored package, its source, and the bytes transferred.
 struct PulledModel {
   StoredPackage package;
   std::string revision;              ///< the commit; empty where the source has none

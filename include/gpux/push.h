@@ -22,7 +22,7 @@ struct PushOptions {
   std::filesystem::path home;         ///< the store; empty: GPUX_HOME, or ~/.gpux
 };
 
-/// What push() uploaded.
+/// Result of push(): the name and digest in the registry, and the bytes transferred.
 struct PushedModel {
   std::string name;                                  ///< "registry.example/team/digits:1.0.0"
   std::string digest;                                ///< digest of the manifest: "sha256:" and 64 hexadecimal digits

@@ -16,6 +16,7 @@ enum class BatchAxis : std::uint8_t {
 
 /// Whether requests may share a run of a model, and how that is known.
 struct RunSharing {
+  /// How the decision was made.
   enum class Source : std::uint8_t {
     signature,   ///< the declared shapes rule it out
     setting,     ///< gpux.yml or a flag sets it
@@ -32,7 +33,7 @@ struct RunSharing {
   bool operator==(const RunSharing&) const = default;
 };
 
-/// "signature", "setting", "graph", "trial", "single-run", "not-proven"
+/// Name of the source: "signature", "setting", "graph", "trial", "single-run", "not-proven".
 GPUX_API std::string_view to_string(RunSharing::Source source) noexcept;
 
 /// One line of text: "requests share runs (trial): …", "requests run one by one (graph): …"

@@ -37,6 +37,7 @@ struct SharingTrialOptions {
 
 /// The worker process of a model that was loaded with Isolation::process.
 struct WorkerStatus {
+  /// What the worker process is doing.
   enum class State : std::uint8_t {
     ready,     ///< runs the model
     starting,  ///< loads the model; runs wait for it
@@ -51,7 +52,7 @@ struct WorkerStatus {
   std::string last_end;              ///< why the last one ended, as a sentence; empty: none has
 };
 
-/// "ready", "starting", "waiting".
+/// Name of the state: "ready", "starting", "waiting".
 GPUX_API std::string_view to_string(WorkerStatus::State state) noexcept;
 
 /// A loaded model: one session, on the providers that the verdict names. Movable.
@@ -72,7 +73,7 @@ class GPUX_API Runtime {
   /// waits to be started again.
   [[nodiscard]] NamedValues infer(const NamedValues& inputs, const InferOptions& options = {}) const;
 
-  /// For models with a single input.
+  /// infer() for models with a single input.
   [[nodiscard]] NamedValues infer(const Tensor& input, const InferOptions& options = {}) const;
 
   /// Copies a tensor to where the model takes that input from, so that several runs use it without a copy of each.
@@ -101,8 +102,8 @@ class GPUX_API Runtime {
   /// Default maximum of rows in a run that several items share.
   static constexpr std::uint64_t default_batch_rows = 32;
 
-  /// Each item has its own leading dimension. Results are in the same order, and are those of each item alone.
-  /// If run_sharing() allows it, items whose shapes are equal beyond the leading dimension share runs of up to
+  /// Runs several items, each with its own leading dimension. Results are in the same order, and are those of each item
+  /// alone. If run_sharing() allows it, items whose shapes are equal beyond the leading dimension share runs of up to
   /// `batch_limit` rows (0: default_batch_rows). Otherwise, and if a shared run fails, they run one by one.
   [[nodiscard]] std::vector<NamedValues> batch_infer(std::span<const NamedValues> items,
                                                      const InferOptions& options = {},
@@ -119,28 +120,32 @@ class GPUX_API Runtime {
   /// Repeats infer() on one thread and measures it.
   [[nodiscard]] BenchmarkResult benchmark(const NamedValues& inputs, const BenchmarkOptions& options = {}) const;
 
+  /// Inputs, outputs and metadata of the model file.
   [[nodiscard]] const ModelInfo& info() const noexcept;
+  /// Where the model runs: provider, device, precision.
   [[nodiscard]] const Verdict& verdict() const noexcept;
   /// The file whose weights run: the model, or its variant in another precision.
   [[nodiscard]] const std::filesystem::path& weights_file() const noexcept;
   /// The graph written to LoadOptions::optimized_model, and the configuration it was made for. Has no file if none was
   /// requested.
   [[nodiscard]] const OptimizedGraph& written_graph() const noexcept;
+  /// How long loading took.
   [[nodiscard]] std::chrono::duration<double, std::milli> load_time() const noexcept;
 
-  /// Empty unless the model was loaded with Isolation::process.
+  /// Status of the worker process; empty unless the model was loaded with Isolation::process.
   [[nodiscard]] std::optional<WorkerStatus> worker() const;
 
   /// The error of the last run, if it means that the provider's device can no longer be used by this process, as after
   /// an illegal memory access on a CUDA device. With Isolation::process always empty: the worker is replaced.
   [[nodiscard]] std::optional<std::string> lost_device() const;
 
-  /// The provider of each node: one entry per node, as the session reports it.
+  /// A node of the session, and the provider that runs it.
   struct PlacedNode {
     std::string provider;  ///< gpux's id
     std::string name, domain, operator_type;
   };
 
+  /// The nodes of the session, each with the provider that runs it. Empty if the session does not report them.
   [[nodiscard]] std::vector<PlacedNode> placement() const;
 
   /// Ends profiling, if it was requested, and writes the file. The destructor does so otherwise.

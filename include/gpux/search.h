@@ -29,14 +29,15 @@ class GPUX_API SearchIndex {
   SearchIndex(SearchIndex&&) noexcept;
   SearchIndex& operator=(SearchIndex&&) noexcept;
 
-  /// What `gpux embed` wrote: FILE.npy, FILE.jsonl, FILE.vec or a folder of .vec. Vectors of an .npy file stay on the
-  /// disk until they are read. Errors not_found, storage, invalid_input, usage (another name).
+  /// Opens vectors that `gpux embed` wrote: FILE.npy, FILE.jsonl, FILE.vec or a folder of .vec. Vectors of an .npy file
+  /// stay on the disk until they are read. Errors not_found, storage, invalid_input, usage (another name).
   static SearchIndex open(const std::filesystem::path& place);
 
   /// Copies the vector, and what is to be found with it. Error invalid_input where its dimension is another than that
   /// of the vectors before.
   void add(std::span<const float> vector, std::string text = {}, std::string id = {});
 
+  /// Number of vectors.
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] std::size_t dimension() const noexcept;  ///< 0 while it is empty
 

@@ -28,15 +28,17 @@ class GPUX_API ModelStore {
  public:
   /// The store in GPUX_HOME, or in ~/.gpux.
   ModelStore();
+  /// The store in `home`, in place of GPUX_HOME.
   explicit ModelStore(const std::filesystem::path& home);
   ~ModelStore();
   ModelStore(ModelStore&&) noexcept;
   ModelStore& operator=(ModelStore&&) noexcept;
 
-  /// All names in alphabetical order. Error storage.
+  /// All packages by name, in alphabetical order. Error storage.
   [[nodiscard]] std::vector<StoredPackage> list() const;
 
-  /// NAME[:TAG] or an id of 4 or more digits; empty where there is none. Errors storage; usage (an id of several).
+  /// Finds a package by NAME[:TAG] or an id of 4 or more digits; empty if there is none. Errors storage; usage (an id
+  /// of several).
   [[nodiscard]] std::optional<StoredPackage> find(const std::string& model) const;
 
   /// Stores a model with its gpux.yml, as `gpux build` does: `model` is a path. It is loaded once, which proves that it
@@ -48,16 +50,17 @@ class GPUX_API ModelStore {
   StoredPackage import_folder(const std::filesystem::path& folder, const std::string& name,
                               const ModelOptions& options = {});
 
-  /// Another name for it. Error not_found.
+  /// Gives the model another name. Returns the package under the new name. Error not_found.
   StoredPackage tag(const std::string& model, const std::string& name);
 
-  /// Takes the name away, and the package with its last name. Error not_found.
+  /// Removes the name, and the package with its last name. Error not_found.
   void remove(const std::string& name);
 
-  /// Removes what no name leads to; bytes that are free now.
+  /// Removes contents that no package uses. Returns the number of bytes freed.
   std::uint64_t prune();
 
-  /// What is wrong with the package, file by file. Reads all of it. Error not_found.
+  /// Verifies every file of the package against its digest. Returns one message per damaged or missing file; empty: all
+  /// are intact. Error not_found.
   [[nodiscard]] std::vector<std::string> verify(const std::string& model) const;
 
  private:

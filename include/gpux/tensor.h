@@ -61,7 +61,7 @@ using Shape = std::vector<std::int64_t>;
 /// Number of elements of a shape. Error invalid_input if a size is negative or the product overflows.
 GPUX_API std::int64_t element_count(std::span<const std::int64_t> shape);
 
-/// "[2, 3]"
+/// The shape as text: "[2, 3]".
 GPUX_API std::string to_string(std::span<const std::int64_t> shape);
 
 /// The bit pattern of an IEEE 754 half-precision number, which C++20 has no type for.
@@ -74,7 +74,7 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
-/// The number, exactly.
+/// The value as float32, without loss.
 GPUX_API float to_float(Float16 value) noexcept;
 GPUX_API float to_float(BFloat16 value) noexcept;
 
@@ -135,6 +135,7 @@ class GPUX_API Tensor {
   static Tensor borrow(ElementType type, Shape shape, std::span<const std::byte> bytes,
                        std::shared_ptr<const void> owner = nullptr);
 
+  /// A tensor of strings. Error invalid_input if their number is not that of the shape.
   static Tensor of_strings(Shape shape, std::vector<std::string> values);
 
   /// Copies `values`; their number must be that of the shape.
@@ -143,10 +144,13 @@ class GPUX_API Tensor {
     return copy_of(element_type_of<T>::value, std::move(shape), std::as_bytes(values));
   }
 
+  /// Type of the elements.
   [[nodiscard]] ElementType type() const noexcept { return type_; }
 
+  /// Sizes of the dimensions, outermost first.
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
 
+  /// Number of elements.
   [[nodiscard]] std::int64_t element_count() const noexcept { return element_count_; }
 
   /// Bytes of the elements, packed types rounded up to whole bytes; 0 for strings.
@@ -216,17 +220,22 @@ class Value : public std::variant<std::monostate, Tensor, Sequence, Map> {
  public:
   using variant::variant;
 
+  /// Whether this is an empty optional.
   [[nodiscard]] bool is_none() const noexcept { return std::holds_alternative<std::monostate>(*this); }
 
+  /// The tensor; null if the value is of another kind.
   [[nodiscard]] const Tensor* tensor() const noexcept { return std::get_if<Tensor>(this); }
 
+  /// The sequence; null if the value is of another kind.
   [[nodiscard]] const Sequence* sequence() const noexcept { return std::get_if<Sequence>(this); }
 
+  /// The map; null if the value is of another kind.
   [[nodiscard]] const Map* map() const noexcept { return std::get_if<Map>(this); }
 };
 
-/// Values by name, in the order of the model's signature.
+/// The name of an input or output, and its value.
 using NamedValue = std::pair<std::string, Value>;
+/// Values of a model's inputs or outputs, in the order of its signature.
 using NamedValues = std::vector<NamedValue>;
 
 /// The value of that name, or null.

@@ -24,6 +24,7 @@ struct Device {
 
 /// The outcome of one provider of the request.
 struct ProviderAttempt {
+  /// Whether the provider was used, and if not, why.
   enum class Outcome : std::uint8_t {
     active,       ///< at least one node runs on it
     no_nodes,     ///< in the session, but holds no node
@@ -51,7 +52,7 @@ struct ProviderAttempt {
   bool has_kept_engine = false;    ///< something that it compiled before was in that folder
 };
 
-/// "active", "no_nodes", …
+/// Name of the outcome: "active", "no_nodes", …
 GPUX_API const char* to_string(ProviderAttempt::Outcome outcome) noexcept;
 
 /// Where a model runs: the request, the providers tried, and the placement that the session reports.
@@ -61,8 +62,8 @@ struct Verdict {
   std::vector<ProviderAttempt> tried;  ///< in order
   std::vector<std::string> active;     ///< ids of the providers that hold nodes, most nodes first
   std::uint64_t node_count = 0;        ///< nodes of the session after basic optimization
-  /// What the session computes in: that of the weights, or what the provider makes of it ("tf32", "fp16", …). Empty:
-  /// no weights, or not known of the provider.
+  /// Precision that the session computes in: that of the weights, or the one that the provider uses instead ("tf32",
+  /// "fp16", …). Empty: the model has no weights, or the provider does not report it.
   std::string precision;
   bool placement_known = false;  ///< false: the runtime cannot report it; active has the appended providers
   bool fell_back = false;        ///< the first requested provider is not active

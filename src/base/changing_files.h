@@ -19,7 +19,7 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// Of the file, behind links; all zeros where there is none.
+/// Stamp of the file as it is now; symbolic links are followed. All zeros if there is no such file.
 FileStamp stamp_of(const std::filesystem::path& file);
 
 /// A file was changed while it was read.
@@ -40,7 +40,7 @@ class ChangingFiles {
   /// Whether one is mapped now as detach() finds it.
   [[nodiscard]] bool are_mapped() const;
 
-  /// Errors FileChanged, where one is not what it was when this was made.
+  /// Checks that all files are as they were at construction. Error FileChanged if one is not.
   void require_unchanged() const;
 
   /// Puts copies in this process's own memory in the place of what is mapped of them, privately and to be written, as

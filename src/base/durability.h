@@ -33,7 +33,7 @@ struct DiskCall {
 /// error that the operation then ends with, undone.
 using DiskObserver = std::function<int(const DiskCall&)>;
 
-/// For tests. Null: nobody observes. The observer must outlive its use.
+/// Sets the observer of disk operations, for tests; null: none. The observer must outlive its use.
 void observe_disk(const DiskObserver* observer) noexcept;
 
 /// Called by what writes to files.

@@ -25,7 +25,7 @@ class DynamicLibrary {
   void* handle_;
 };
 
-/// What a library asks the loader for, found without opening the library itself.
+/// Libraries that a shared library needs, and the folders to find them in.
 struct LibraryNeeds {
   std::vector<std::string> also;                 ///< names that it opens later by itself
   std::vector<std::string> optional;             ///< such that it works without, too

@@ -9,7 +9,7 @@
 
 namespace gpux {
 
-/// What the dynamic section of a shared library asks the loader for.
+/// Libraries and search folders named in the dynamic section of a shared library.
 struct ElfNeeds {
   std::vector<std::string> libraries;  ///< names (DT_NEEDED)
   std::vector<std::string> folders;    ///< RPATH and RUNPATH, "$ORIGIN" unexpanded

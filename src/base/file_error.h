@@ -6,7 +6,7 @@
 
 namespace gpux {
 
-/// What throw_file_error() throws.
+/// Error of a file operation, thrown by throw_file_error().
 class FileError : public Error {
  public:
   FileError(ErrorCode code, Message message, int error_number)

@@ -21,7 +21,7 @@ class FileLock {
   /// The same, and meanwhile calls `while_waiting` ten times a second, which may throw to give up.
   static FileLock exclusive(const std::filesystem::path& file, const std::function<void()>& while_waiting);
 
-  /// Empty where another holds it.
+  /// Takes the exclusive lock without waiting; empty if another process or thread holds it.
   static std::optional<FileLock> try_exclusive(const std::filesystem::path& file);
 
  private:

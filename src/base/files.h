@@ -15,7 +15,7 @@ namespace gpux {
 class MappedFile {
  public:
   MappedFile() = default;
-  /// Errors not_found, permission, storage, invalid_input (a directory or other non-file).
+  /// Maps the file into memory. Errors not_found, permission, storage, invalid_input (a directory or other non-file).
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -38,13 +38,13 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
 /// the name is that of something else than a regular file, as /dev/null is), permission.
 class FileReplacement {
  public:
-  /// What happens to the part if it is not committed.
+  /// Whether the part is kept if it is not committed.
   enum class Uncommitted : std::uint8_t {
     removed,  ///< it is removed, but not if the process is killed
     kept,     ///< it stays as FILE.part, and the next FileReplacement of this kind continues it
   };
 
-  /// Error storage also where another process writes the part that is kept.
+  /// Begins a new version of `file`. Error storage also where another process writes the part that is kept.
   explicit FileReplacement(std::filesystem::path file, Uncommitted uncommitted = Uncommitted::removed);
   ~FileReplacement();
   FileReplacement(const FileReplacement&) = delete;
@@ -55,14 +55,14 @@ class FileReplacement {
   /// Bytes of the part.
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
 
-  /// Only the first `size` bytes stay.
+  /// Truncates the part to its first `size` bytes.
   void cut(std::uint64_t size);
-  /// After the last byte.
+  /// Appends `content` to the part.
   void append(std::span<const std::byte> content);
   void overwrite_beginning(std::span<const std::byte> content);
   /// Replaces the file, also after a loss of power. Nothing can be written afterwards.
   void commit();
-  /// The same under another name of the same file system. The caller syncs the folder (base/durability.h).
+  /// commit() under another name in the same file system. The caller syncs the folder (base/durability.h).
   void commit_as(const std::filesystem::path& place);
   /// Removes the part.
   void discard() noexcept;

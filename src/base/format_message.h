@@ -40,13 +40,14 @@ inline Subject file_at(const std::filesystem::path& path) {
   return {.kind = Subject::Kind::file, .name = path.string()};
 }
 
-/// Those arguments of a format that keep what they are; null for each other.
+/// One element per argument of a format: a pointer to it as Subject or as Message, which stay parts of the message;
+/// both null for any other type.
 using NamingArguments = std::span<const std::pair<const Subject*, const Message*>>;
 
 Message format_parts(std::string_view format, fmt::format_args arguments, NamingArguments naming);
 
-/// As fmt::format(), but the message knows which of its parts are subjects; messages among the arguments keep theirs.
-/// The format behind a colon does not apply to a subject. Not accepted: {:{}}.
+/// Formats a message as fmt::format() does, but keeps subjects as parts of the message, those of messages among the
+/// arguments included. The format behind a colon does not apply to a subject. Not accepted: {:{}}.
 template <typename... Arguments>
 Message format_message(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   const auto naming = []<typename Argument>(const Argument& argument) -> std::pair<const Subject*, const Message*> {

@@ -14,7 +14,7 @@ std::filesystem::path executable_path();
 /// The file this code was loaded from: libgpux where a program uses it, else the program itself.
 std::filesystem::path own_library_path();
 
-/// "0.1.0"
+/// Version of gpux: "0.1.0".
 const char* version() noexcept;
 
 /// The variable's value; empty where it is not set.

@@ -6,8 +6,8 @@
 
 namespace gpux {
 
-/// What is wrong with a JSON text, as a message can say it: "parse error at line 1, column 1: …", without the names
-/// that the library gives its exceptions.
+/// The parser's error for a message of gpux: "parse error at line 1, column 1: …", without the names that the library
+/// gives its exceptions.
 std::string json_problem(const nlohmann::json::exception& exception);
 
 }  // namespace gpux

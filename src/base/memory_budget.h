@@ -81,7 +81,7 @@ class MemoryShare {
   [[nodiscard]] bool grow(std::uint64_t bytes) noexcept;
   /// Grows or shrinks to `bytes`; false, and unchanged, if the budget's limit would be exceeded.
   [[nodiscard]] bool resize(std::uint64_t bytes) noexcept;
-  /// Gives everything back.
+  /// Returns all of the reserved memory to the budget.
   void release() noexcept;
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }

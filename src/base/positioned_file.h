@@ -17,11 +17,11 @@ class PositionedFile {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Error storage, also where the disk is full.
+  /// Writes `content` at `position`. Error storage, also if the disk is full.
   void write(std::uint64_t position, std::span<const std::byte> content) const;
   /// The size becomes this: longer files are cut.
   void resize(std::uint64_t bytes) const;
-  /// What was written so far reaches the disk. Error storage.
+  /// Syncs the content written so far to the disk. Error storage.
   void sync() const;
 
  private:

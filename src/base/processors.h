@@ -21,10 +21,10 @@ struct ProcessorFacts {
   unsigned usable = 1;             ///< usable_processors(): fewer than `allowed` under a cgroup's quota
 };
 
-/// Empty `allowed` where the system does not tell.
+/// Reads the processors of this process from the kernel's files. `allowed` is empty if the system does not report them.
 ProcessorFacts read_processors(const Machine& machine);
 
-/// What one of several replicas computes on.
+/// The processors that one of several replicas computes on.
 struct ProcessorShare {
   unsigned threads = 1;
   std::vector<unsigned> processors;  ///< by id, one for each thread; empty: not bound to any

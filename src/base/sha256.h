@@ -31,7 +31,7 @@ class Sha256 {
 bool is_sha256(std::string_view text) noexcept;
 
 std::string sha256_of(std::string_view bytes);
-/// Empty where it was stopped before the end. Errors as MappedFile.
+/// SHA-256 of a file in hexadecimal digits; empty if stopped before the end. Errors as MappedFile.
 std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop = {});
 
 }  // namespace gpux

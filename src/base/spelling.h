@@ -10,7 +10,7 @@ namespace gpux {
 /// The candidate that `word` was probably meant to be, or empty where none is near.
 std::string_view nearest(std::string_view word, std::span<const std::string> candidates);
 
-/// "a, b, c"
+/// Joins words: "a, b, c".
 std::string join(std::span<const std::string> words, std::string_view separator = ", ");
 
 /// The parts between separators, blanks around them removed; empty parts are kept.

@@ -27,7 +27,7 @@ class UniqueFd {
 
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
 
-  /// From now on the caller owns the descriptor.
+  /// Gives up the descriptor without closing it: the caller owns it.
   int release() noexcept { return std::exchange(descriptor_, -1); }
 
   /// Closes the descriptor, and owns this one.

@@ -23,7 +23,7 @@ namespace gpux {
 /// `offset` is where `text` begins in its file or message; only what begins at 0 can have a byte order mark.
 [[nodiscard]] std::string utf8_problem(std::string_view text, std::uint64_t offset = 0);
 
-/// Error invalid_input with utf8_problem(), where there is one.
+/// Throws Error invalid_input with utf8_problem() if the text is not UTF-8.
 void require_utf8(std::string_view text);
 
 /// For the bytes of a text file: utf8_problem(), or the position of the first NUL character. NULs are well-formed
@@ -63,7 +63,7 @@ class Utf8Scan {
 /// the direction of text. Line breaks ('\n') and tabs stay.
 [[nodiscard]] std::string shown_on_terminal(std::string_view text);
 
-/// The same in one line: line breaks and tabs become blanks.
+/// shown_on_terminal() on one line: line breaks and tabs become spaces.
 [[nodiscard]] std::string one_line(std::string_view text);
 
 /// Appends a code point that is no surrogate and at most U+10FFFF.

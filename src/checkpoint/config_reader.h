@@ -16,7 +16,7 @@ class ConfigReader {
  public:
   using Json = nlohmann::json;
 
-  /// Error invalid_config: no JSON object.
+  /// Parses a config.json. Error invalid_config: it is not a JSON object.
   explicit ConfigReader(std::string_view config_json);
 
   /// Null where none of the names is present. Families use different names for the same setting.

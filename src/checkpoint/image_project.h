@@ -30,7 +30,7 @@ struct ImageProject {
   std::optional<ZeroShotScale> zero_shot;
 };
 
-/// Its gpux.yml.
+/// Text of the gpux.yml for the project.
 [[nodiscard]] std::string project_text(const ImageProject& project);
 
 /// Whether config.json's model_type is of a model with a text tower and an image tower that gpux knows: clip, siglip.

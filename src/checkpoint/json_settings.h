@@ -33,10 +33,10 @@ class JsonSettings {
 
   [[nodiscard]] bool flag(const char* key, bool otherwise) const;
 
-  /// Empty where it is not there.
+  /// The text of a key; empty if the key is missing.
   [[nodiscard]] std::string text(const char* key) const;
 
-  /// The number; empty where it is not there, and for -1 and the 1e30 that say "no limit" in such files.
+  /// The number of a key; empty if it is missing, and for -1 and the 1e30 that say "no limit" in such files.
   [[nodiscard]] std::optional<std::uint64_t> count(const char* key) const;
 
   /// The id of a token; empty where it is not there, and for negative ones, which say "none" in such files.

@@ -17,7 +17,7 @@
 
 namespace gpux::checkpoint {
 
-/// What a folder as sentence-transformers and Hugging Face lay them out says about making vectors of texts.
+/// Settings for making vectors of texts, read from a folder in the layout of sentence-transformers or Hugging Face.
 struct SentenceModel {
   std::string name;                          ///< the folder's
   std::filesystem::path transformer_folder;  ///< where config.json and weights lie
@@ -50,7 +50,8 @@ struct SentenceModel {
   std::vector<std::pair<std::string, std::string>> prompts;  ///< name, text to put before what is embedded
   std::string default_prompt;                                ///< text; may be empty
 
-  /// What the weights have adapters for, in the order of their numbers ("retrieval.query"). Each is a prompt's name.
+  /// Tasks that the weights have adapters for, in the order of their numbers ("retrieval.query"). Each is a prompt's
+  /// name.
   std::vector<std::string> tasks;
   std::optional<std::size_t> default_task;  ///< task of texts whose prompt belongs to no task; empty: no adapter
 

@@ -5,7 +5,7 @@
 
 namespace gpux::checkpoint {
 
-/// What the files next to a tokenizer.json change in it, as transformers and sentence-transformers read them: as
+/// Changes that the files next to a tokenizer.json make to it, as transformers and sentence-transformers read them: as
 /// text::Tokenizer::from_file() takes it; empty if they change nothing. Reads
 /// - tokenizer_config.json: do_lower_case, strip_accents and tokenize_chinese_chars of BertTokenizer and its kin,
 ///   add_prefix_space of RobertaTokenizer and its kin, split_special_tokens, added_tokens_decoder and the special

@@ -27,10 +27,10 @@ class Weights {
   /// The size of all tensors of floating type as float32.
   [[nodiscard]] virtual std::uint64_t float32_bytes() const noexcept = 0;
 
-  /// Error invalid_model where there is no such tensor.
+  /// Shape of a tensor. Error invalid_model if there is no such tensor.
   [[nodiscard]] virtual const Shape& shape(std::string_view name) const = 0;
 
-  /// Errors as floats(), which reads the elements.
+  /// Checks name and shape of a tensor without reading it. Errors as floats().
   virtual void require(std::string_view name, const Shape& shape) const = 0;
 
   /// `rows` rows from `first_row` on of a tensor, one behind the other, as float32. Errors invalid_model: there is none
@@ -38,7 +38,7 @@ class Weights {
   [[nodiscard]] virtual std::vector<float> floats(std::string_view name, const Shape& shape, std::int64_t first_row,
                                                   std::int64_t rows) const = 0;
 
-  /// All rows.
+  /// The elements of a tensor, all rows.
   [[nodiscard]] std::vector<float> floats(std::string_view name, const Shape& shape) const {
     return floats(name, shape, 0, shape.empty() ? 1 : shape.front());
   }

@@ -18,7 +18,7 @@
 
 namespace gpux::cli {
 
-/// What --runs and --warmup take: each measured run's time is kept.
+/// Range of --runs and --warmup: each measured run's time is kept.
 inline CLI::Range run_counts() {
   return {std::uint64_t{0}, std::uint64_t{1'000'000'000}};
 }

@@ -10,7 +10,7 @@ namespace gpux::cli {
 /// Error usage: an unknown command, or a wrong argument; of files.
 bool perform_chat_command(ChatSession& session, const std::string& name, const std::string& argument);
 
-/// What /help prints: a line for each command.
+/// Text that /help prints: a line for each command.
 std::string chat_commands_text();
 
 }  // namespace gpux::cli

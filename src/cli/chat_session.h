@@ -40,14 +40,14 @@ class ChatSession {
 
   void set_messages(std::vector<ChatMessage> messages) { messages_ = std::move(messages); }
 
-  /// Empty: none.
+  /// Sets the system message; empty: none.
   void set_system(const std::string& text);
-  /// Keeps the message of the system.
+  /// Forgets the conversation, except for the system message.
   void clear();
 
   [[nodiscard]] ChosenSettings& settings() noexcept { return settings_; }
 
-  /// Of the last answer.
+  /// The last answer with its token counts and finish reason; empty before the first one.
   [[nodiscard]] const std::optional<Completion>& last() const noexcept { return last_; }
 
   [[nodiscard]] std::size_t context_length() const noexcept { return model_.engine->context_length(); }

@@ -12,7 +12,7 @@ class App;
 
 namespace gpux::cli {
 
-/// What every command is given: the flags before all others, and a place for its exit code.
+/// Context of every command: the flags before all others, and a place for its exit code.
 struct Context {
   bool json = false;   ///< --json
   bool table = false;  ///< --table: the default, said

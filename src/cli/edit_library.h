@@ -7,7 +7,7 @@ namespace gpux::cli {
 /// The functions of libedit that are needed. It is opened when `gpux chat` first reads from a terminal, so that a
 /// machine without it only does without editing.
 struct EditLibrary {
-  /// Null where it is not there.
+  /// The loaded line-editing library; null if it is not installed.
   static const EditLibrary* get();
 
   decltype(&::el_init) init;

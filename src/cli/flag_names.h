@@ -7,7 +7,7 @@
 
 namespace gpux::cli {
 
-/// What the command line calls a subject of a message: "--verify-key" for the setting verify_key. Pure.
+/// Name of a subject of a message on the command line: "--verify-key" for the setting verify_key. Pure.
 std::string flag_name(const Subject& subject);
 
 /// The message of an error as the command line prints it. Pure.

@@ -42,7 +42,7 @@ class ChosenSettings {
   /// Names and values that set() was given and that apply, in the order of the names.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& chosen() const noexcept { return chosen_; }
 
-  /// What set() accepts.
+  /// Names that set() accepts.
   [[nodiscard]] static std::vector<std::string> names();
 
  private:

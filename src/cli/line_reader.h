@@ -10,7 +10,7 @@ namespace gpux::cli {
 /// Lines of standard input, which is a terminal, a pipe or a file.
 class LineReader {
  public:
-  /// What next() met.
+  /// Result of next(): a line, an interrupt (Ctrl-C) or the end of the input.
   enum class Event { line, interrupt, end };
 
   /// `interrupts` may be null. A line has up to `max_bytes`.

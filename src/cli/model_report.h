@@ -22,8 +22,8 @@ Json to_json(const StoredModel& stored);
 /// "stored digits:1.0.0, digits:latest (57d09c74ff38, 2 files, 5.1 kB)"
 std::string stored_line(const StoredModel& stored, std::span<const Reference> names);
 
-/// What runs where: for each provider its nodes, their number and share, and how many of each operator.
-/// Null where the session could not be asked.
+/// Which provider runs which nodes, as JSON: for each provider the number of its nodes, their share, and the count of
+/// each operator. Null if the session does not report its placement.
 Json placement_json(const Runtime& runtime);
 
 /// The report as tables, with their titles.

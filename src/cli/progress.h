@@ -20,7 +20,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// From one thread at a time.
+  /// Draws the progress. Called by one thread at a time.
   void show(std::uint64_t done);
 
  private:

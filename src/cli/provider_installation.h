@@ -7,7 +7,7 @@
 
 namespace gpux::cli {
 
-/// What `gpux providers ACTION` is given.
+/// Flags of `gpux providers ACTION`.
 struct InstallationFlags {
   std::vector<std::string> names;  ///< NAME or NAME@VERSION
   std::string from;

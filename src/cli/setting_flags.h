@@ -27,7 +27,7 @@ CLI::Option* add_setting(CLI::App& command, const std::string& names, MaybeSetti
       help);
 }
 
-/// A number, which CLI11 reads.
+/// Adds a flag for a number, which CLI11 parses.
 template <typename Number>
 CLI::Option* add_number(CLI::App& command, const std::string& flag, MaybeSetting<Number>& setting,
                         const std::string& help) {
@@ -39,7 +39,7 @@ CLI::Option* add_number(CLI::App& command, const std::string& flag, MaybeSetting
       help);
 }
 
-/// One whose source nobody asks for.
+/// Adds a flag whose value is stored without its source.
 template <typename Value, typename Read>
 CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value, const Read& read,
                        const std::string& help) {
@@ -51,7 +51,7 @@ CLI::Option* add_value(CLI::App& command, const std::string& flag, Value& value,
       help);
 }
 
-/// One that may be given several times.
+/// Adds a flag that may be given several times; each value is appended to the list.
 template <typename Value, typename Read>
 CLI::Option* add_list(CLI::App& command, const std::string& flag, std::vector<Value>& list, const Read& read,
                       const std::string& help) {

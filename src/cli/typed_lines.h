@@ -7,7 +7,7 @@
 
 namespace gpux::cli {
 
-/// What a user of 'gpux chat' has typed: a message, or a command with its argument.
+/// Input of a user of 'gpux chat' has typed: a message, or a command with its argument.
 struct TypedInput {
   std::string command;  ///< without its slash; empty: a message
   std::string text;     ///< text of the message, or the command's argument

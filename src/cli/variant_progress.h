@@ -8,7 +8,7 @@
 
 namespace gpux::cli {
 
-/// What is done for a variant, in one line on a terminal that is drawn over itself and gone with this.
+/// Progress of making a variant, in one line on a terminal that is drawn over itself and gone with this.
 class VariantProgress {
  public:
   explicit VariantProgress(const Context& context);
@@ -16,7 +16,7 @@ class VariantProgress {
   VariantProgress(const VariantProgress&) = delete;
   VariantProgress& operator=(const VariantProgress&) = delete;
 
-  /// Null where there is no terminal. Not to be called after this is gone.
+  /// Listener that draws the progress; null if there is no terminal. Not to be called after this is gone.
   [[nodiscard]] evaluation::VariantListener listener() const;
 
  private:

@@ -7,7 +7,7 @@ namespace gpux::daemon {
 /// The functions of libdbus that are needed; it is opened when they first are, so that a machine without it does
 /// without D-Bus alone.
 struct BusLibrary {
-  /// Error not_found where it is not there.
+  /// The loaded D-Bus library. Error not_found if it is not installed.
   static const BusLibrary& get();
 
   decltype(&::dbus_threads_init_default) threads_init_default;

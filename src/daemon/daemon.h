@@ -41,13 +41,13 @@ class Daemon {
   /// To be called several times a second: writes OUTPUT/daemon/status.json where that is due, and chooses the level.
   void tick();
 
-  /// What the state file in use has wrong by now; empty: nothing.
+  /// Sets the problem of the state file in use, for the status; empty: none.
   void set_state_file_problem(const std::string& problem);
 
   /// Whether vectors are made: not with the level `none`.
   [[nodiscard]] bool is_active() const;
 
-  /// From any thread.
+  /// Status of the daemon. Called from any thread.
   [[nodiscard]] DaemonStatus status() const;
 
   /// Ends: what is being embedded is written, what waits is found again by the next start.

@@ -301,7 +301,7 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
       (open_error == 0 ? ::fstat(file.get(), &status) : ::stat(path.c_str(), &status)) != 0 ? errno : 0;
   const bool is_gone = stat_error == ENOENT;  // or a link to nothing
   if (stat_error != 0 && !is_gone && is_passing_trouble(stat_error)) return put_off(name, stat_error), true;
-  if (stat_error != 0 || !S_ISREG(status.st_mode)) return is_dealt_with(name), true;
+  if (stat_error != 0 || !S_ISREG(status.st_mode)) return forget_retries(name), true;
   const std::uint64_t stamp = stamp_of(status);
   {
     const std::scoped_lock lock(mutex_);
@@ -314,7 +314,7 @@ bool DirectorySource::offer(const std::string& name, const std::stop_token& stop
   const bool fits = static_cast<std::uint64_t>(status.st_size) <= around().limits.event_bytes;
   if (error == 0) event.content = content_of(file.get(), fits ? around().limits.event_bytes : kept_of_refused, error);
   if (error != 0 && is_passing_trouble(error)) return put_off(name, error), true;
-  is_dealt_with(name);
+  forget_retries(name);
   if (error != 0) {
     event.refusal = fmt::format("cannot read it: {}", std::strerror(error));
   } else if (!fits) {
@@ -336,7 +336,7 @@ void DirectorySource::put_off(const std::string& name, int error) {
   again_.emplace(Clock::now() + wait, name);
 }
 
-void DirectorySource::is_dealt_with(const std::string& name) {
+void DirectorySource::forget_retries(const std::string& name) {
   if (unreadable_.erase(name) != 0 && unreadable_.empty()) wait_for({});
 }
 

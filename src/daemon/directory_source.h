@@ -20,7 +20,7 @@ bool is_passing_trouble(int error_number) noexcept;
 /// lines of it costs looking at files again. Not for several threads at once.
 class DoneFiles {
  public:
-  /// Error storage where what is there cannot be read.
+  /// Opens the list of files that are done. Error storage if it cannot be read.
   explicit DoneFiles(std::filesystem::path file);
   DoneFiles(const DoneFiles&) = delete;
   DoneFiles& operator=(const DoneFiles&) = delete;
@@ -59,10 +59,10 @@ class DirectorySource final : public Source {
   bool offer(const std::string& name, const std::stop_token& stop);
   bool put(const std::string& name, std::uint64_t stamp, WaitingEvent event, const std::stop_token& stop);
   void ended(const std::string& name, std::uint64_t stamp, Outcome outcome);
-  /// To be looked at again later: it cannot be read now.
+  /// Schedules a file that cannot be read now for another attempt.
   void put_off(const std::string& name, int error);
-  /// It was read, or has gone.
-  void is_dealt_with(const std::string& name);
+  /// Notes that a file was read or has gone: it needs no further attempt.
+  void forget_retries(const std::string& name);
   std::chrono::milliseconds take_due();
   void look_meanwhile() override;
 

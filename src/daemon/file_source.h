@@ -47,7 +47,7 @@ class LineSource : public Source {
   /// For fill(): where what can be read ends, counted as the reader counts.
   void set_end(std::uint64_t end) { end_ = end; }
 
-  /// Where the reader is.
+  /// Offset of the reader in the file.
   [[nodiscard]] std::uint64_t read_offset() const { return reader_ ? reader_->offset() : 0; }
 
  private:
@@ -78,10 +78,10 @@ class FileSource final : public LineSource {
   void run(const std::stop_token& stop) override;
   void follow(const std::stop_token& stop);
   void look_meanwhile() override;
-  /// False where there is no file yet.
+  /// Opens the next file; false if there is none yet.
   bool open_next(bool after_this);
   bool open_file(const std::string& name, std::uint64_t inode);
-  /// What to do at the end of what is there.
+  /// Called at the end of the file: checks whether the file was truncated or rotated, and continues in the new file.
   void look_around(const std::stop_token& stop);
 
   ReadPosition seen_;  // what stood before a place that was read: it is the same file as long as it does

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t events_a_worker = 32;
+constexpr std::size_t events_per_worker = 32;
 constexpr std::size_t max_written_together = 256;
 constexpr std::size_t kept_of_refused = 4096;
 constexpr std::chrono::milliseconds longest_pause = 5s;
@@ -41,7 +41,7 @@ EventPipeline::EventPipeline(EventSink& sink, EventLimits limits, std::shared_pt
                              unsigned workers, std::chrono::milliseconds first_pause)
     : sink_(sink), limits_(limits), first_pause_(first_pause), model_(std::move(model)) {
   const unsigned count = workers != 0 ? workers : std::max(1U, model_->workers);
-  queue_limit_ = events_a_worker * count;
+  queue_limit_ = events_per_worker * count;
   writer_ = std::thread([this] { write_all(); });
   for (unsigned i = 0; i < count; ++i) workers_.emplace_back([this] { work(); });
 }

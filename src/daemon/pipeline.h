@@ -30,7 +30,7 @@ struct OpenModel {
   unsigned workers = 1;  ///< texts at a time that keep the processors busy
 };
 
-/// What became of an event.
+/// How an event ended in the pipeline.
 enum class Outcome : std::uint8_t {
   written,  ///< its vector is there
   known,    ///< it was there before
@@ -49,7 +49,7 @@ struct WaitingEvent {
   std::function<void(Outcome)> ended;
 };
 
-/// Since the start.
+/// Counters of a pipeline since its start.
 struct PipelineCounts {
   std::uint64_t embedded = 0, known = 0, refused = 0;
   std::uint64_t waiting = 0;                           ///< now, in memory
@@ -72,7 +72,7 @@ class EventPipeline {
   /// `first_pause`, then after twice as long, and so on.
   EventPipeline(EventSink& sink, EventLimits limits, std::shared_ptr<const OpenModel> model, unsigned workers,
                 std::chrono::milliseconds first_pause = std::chrono::milliseconds(500));
-  /// Stops it.
+  /// Calls stop().
   ~EventPipeline();
   EventPipeline(const EventPipeline&) = delete;
   EventPipeline& operator=(const EventPipeline&) = delete;
@@ -87,7 +87,7 @@ class EventPipeline {
   void use(std::shared_ptr<const OpenModel> model);
   [[nodiscard]] std::shared_ptr<const OpenModel> model() const;
 
-  /// What is being embedded is written, what waits is left. From one thread.
+  /// Stops the pipeline: writes the events that are being embedded and drops those that wait. From one thread.
   void stop();
 
   [[nodiscard]] PipelineCounts counts() const;

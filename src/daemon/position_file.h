@@ -6,7 +6,7 @@
 
 namespace gpux::daemon {
 
-/// How far files have been read, one after another.
+/// Position up to which a series of files has been read.
 struct ReadPosition {
   std::uint64_t generation = 0;  ///< which of the files that stood there one after another; 0: none was read yet
   std::uint64_t inode = 0;       ///< inode of the file

@@ -30,7 +30,7 @@ struct RefusedEvent {
   std::chrono::system_clock::time_point taken;
 };
 
-/// Where vectors go: a folder of files, and the place for a vector database.
+/// Destination of vectors: a folder of files, and the place for a vector database.
 class EventSink {
  public:
   EventSink() = default;

@@ -28,7 +28,7 @@ class SocketSource final : public SpooledSource {
     bool ended = false;  // it sends no more
   };
 
-  /// What a line is answered with.
+  /// The answer to a line of a client: accepted, or the error.
   struct Answer {
     Client* client;
     std::string error;     // empty: it is accepted

@@ -63,7 +63,7 @@ Source::Source(DeclaredSource declared, SourceSurroundings surroundings)
     : declared_(std::move(declared)), surroundings_(std::move(surroundings)) {}
 
 void Source::start() {
-  thread_ = std::jthread([this](const std::stop_token& stop) { run_again_and_again(stop); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { run_until_stopped(stop); });
 }
 
 void Source::stop() {
@@ -73,7 +73,7 @@ void Source::stop() {
   thread_.join();
 }
 
-void Source::run_again_and_again(const std::stop_token& stop) {
+void Source::run_until_stopped(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     try {
       run(stop);

@@ -17,7 +17,7 @@
 
 namespace gpux::daemon {
 
-/// What a source is given to work with.
+/// Dependencies and settings that a source works with.
 struct SourceSurroundings {
   EventPipeline& pipeline;  ///< has to live until the source has stopped
   EventLimits limits;
@@ -25,7 +25,7 @@ struct SourceSurroundings {
   std::chrono::milliseconds rescan;
 };
 
-/// How far it is. Counts are since it was started.
+/// Status of a source. Counts are since its start.
 struct SourceStatus {
   std::string name, kind;
   std::string state;                ///< "watching", or what it waits for
@@ -45,7 +45,7 @@ class Waker {
 
   /// Ends the sleep, or the next one. From any thread.
   void wake() noexcept;
-  /// Until one of `descriptors` can be read, wake(), or the time has passed.
+  /// Waits until one of `descriptors` is readable, wake() is called, or the time has passed.
   void sleep(std::chrono::milliseconds time, std::initializer_list<int> descriptors = {});
 
   /// Can be read after wake().
@@ -68,9 +68,9 @@ class Source : public std::enable_shared_from_this<Source> {
 
   [[nodiscard]] const DeclaredSource& declared() const noexcept { return declared_; }
 
-  /// Begins. Once.
+  /// Starts the thread. Called once.
   void start();
-  /// Ends. What the pipeline has got of it ends by itself.
+  /// Stops the thread. Events that the pipeline has taken are still processed.
   void stop();
 
   [[nodiscard]] SourceStatus status() const;
@@ -97,7 +97,7 @@ class Source : public std::enable_shared_from_this<Source> {
   void count_lost(std::uint64_t events = 1) { lost_ += events; }
 
  private:
-  void run_again_and_again(const std::stop_token& stop);
+  void run_until_stopped(const std::stop_token& stop);
 
   const DeclaredSource declared_;
   const SourceSurroundings surroundings_;

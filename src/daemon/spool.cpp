@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t bytes_a_file = std::uint64_t{64} << 20;
+constexpr std::uint64_t max_file_bytes = std::uint64_t{64} << 20;
 }  // namespace
 
 Spool::Spool(fs::path folder, std::uint64_t number) : folder_(std::move(folder)) {
@@ -54,7 +54,7 @@ void Spool::open(std::uint64_t number) {
 
 std::vector<Spool::Place> Spool::append(std::span<const std::string_view> lines) {
   const std::scoped_lock lock(mutex_);
-  if (sizes_.rbegin()->second >= bytes_a_file) open(sizes_.rbegin()->first + 1);
+  if (sizes_.rbegin()->second >= max_file_bytes) open(sizes_.rbegin()->first + 1);
   auto& [number, size] = *sizes_.rbegin();
   std::string content;
   std::vector<Place> places;

@@ -23,7 +23,7 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// Where a line begins.
+  /// Position of a line in the spool: file and offset.
   struct Place {
     std::uint64_t number, offset;
   };
@@ -38,9 +38,9 @@ class Spool {
   [[nodiscard]] std::uint64_t size(std::uint64_t number) const;
   /// Bytes from that place on.
   [[nodiscard]] std::uint64_t bytes_from(std::uint64_t number, std::uint64_t offset) const;
-  /// What is appended from now on goes into another file. Error storage.
+  /// Starts a new file: later append() calls write to it. Error storage.
   void begin_another();
-  /// Not the last one.
+  /// Removes a file of the spool. It must not be the last one.
   void remove(std::uint64_t number);
 
  private:

@@ -9,7 +9,7 @@
 
 namespace gpux::daemon {
 
-/// What is sent once, and cannot be asked for again: it is kept in a spool as it comes, and read from there.
+/// Source of events that are sent only once: each is written to a spool on arrival and read from there.
 class SpooledSource : public LineSource {
  public:
   using LineSource::LineSource;

@@ -12,7 +12,7 @@
 
 namespace gpux::daemon {
 
-/// Where events come from.
+/// A source of events, as the state file declares it.
 struct DeclaredSource {
   enum class Kind : std::uint8_t {
     directory,  ///< each *.json in it is an event
@@ -50,7 +50,7 @@ struct Downgrade {
   bool operator==(const Downgrade&) const = default;
 };
 
-/// What a daemon watches and writes (docs/daemon.md).
+/// The sources that a daemon watches and the output that it writes (docs/daemon.md).
 struct StateFile {
   std::filesystem::path file;
   std::filesystem::path output;  ///< absolute

@@ -25,10 +25,10 @@ struct DaemonStatus {
   std::vector<SourceStatus> sources;
 };
 
-/// One JSON object, a line.
+/// The status as a JSON object on one line.
 std::string to_json(const DaemonStatus& status);
 
-/// What GET /health answers: 503 while nothing can be written or an event cannot be embedded, else 200.
+/// Answer of GET /health: 503 while nothing can be written or an event cannot be embedded, else 200.
 struct HealthAnswer {
   int http_status = 200;
   std::string json;  ///< {"status": "ok", "degraded" or "failing", "problems": {…}}

@@ -28,7 +28,7 @@ class VectorFolder final : public EventSink {
   std::filesystem::path folder_;
 };
 
-/// "2026-01-31T12:00:00.123Z"
+/// A time in UTC: "2026-01-31T12:00:00.123Z".
 std::string utc_time(std::chrono::system_clock::time_point time);
 
 /// The content of HASH.vec: one JSON object {"hash", "vector", "metadata"}, a line.

@@ -19,7 +19,7 @@ struct VendorLibrary {
   bool is_foreign = false;  ///< it belongs to another Python environment than the provider
 };
 
-/// What is between an NVIDIA GPU and a session on it.
+/// State of each link between an NVIDIA GPU and a session on it.
 struct NvidiaFacts {
   bool has_driver = false;
   std::string driver;          ///< version; empty: not known

@@ -29,8 +29,8 @@ const char* to_string(Check::State state) noexcept;
 /// Accelerators on the PCI bus with the driver each is bound to, and device files with their rights.
 std::vector<Check> check_devices(const Machine& machine);
 
-/// What a sandbox of pulled models can limit here, in the words of the verdict. To be called before there is a second
-/// thread.
+/// Checks which limits the sandbox of pulled models can enforce on this machine, in the words of the verdict. Must be
+/// called while the process has only one thread.
 std::vector<Check> check_sandbox();
 
 /// Kernel drivers and the vendors' own libraries, Vulkan and OpenCL with the drivers they would load.
@@ -52,13 +52,14 @@ std::vector<Check> check_cores(const std::vector<ort::CoreFile>& cores, const st
 /// onnxruntime-openvino and others overwrite each other's files.
 std::vector<Check> check_python_packages(const Machine& machine);
 
-/// What `gpux providers install` put into GPUX_HOME. Every library is compared with its digest, unless `is_quick`.
+/// Checks the providers that `gpux providers install` put into GPUX_HOME. Every library is compared with its digest,
+/// unless `is_quick`.
 std::vector<Check> check_installed_providers(bool is_quick, const ReadingListener& listener, const Machine& machine);
 
-/// Provider libraries found.
+/// Checks the provider libraries that were found.
 std::vector<Check> check_plugins(const std::vector<provider::PluginFile>& plugins, const Machine& machine);
 
-/// What each provider lacks, with the command that brings it. Pure.
+/// One check per provider: its devices, or why it is not available and the command that installs it. Pure.
 std::vector<Check> check_providers(const std::vector<ProviderReport>& reports, const NameOfSubject& name_of);
 
 }  // namespace gpux::diagnosis

@@ -13,8 +13,8 @@ namespace gpux::diagnosis {
 
 using Json = nlohmann::ordered_json;
 
-/// What can be said of the machine without ONNX Runtime: system, processor, memory, accelerators (null where there is
-/// no PCI bus to read).
+/// Facts of the machine as JSON, without ONNX Runtime: system, processor, memory, accelerators (null where there is no
+/// PCI bus to read).
 Json machine_json(const Machine& machine);
 
 /// machine_json() as rows of name and value.

@@ -25,9 +25,9 @@ namespace {
 /// Fewer are embedded before it is known whether they may share runs.
 constexpr std::size_t texts_worth_trying = 32;
 /// Texts that may be on their way, for each thread.
-constexpr std::uint64_t texts_a_thread = 256;
+constexpr std::uint64_t texts_per_thread = 256;
 /// Tokenized at a time by one thread.
-constexpr std::size_t texts_a_turn = 32;
+constexpr std::size_t texts_per_turn = 32;
 
 /// Texts taken in order, vectors given away in order. One thread reads, so that
 /// a source that lets wait, as a terminal does, keeps no vector back; the
@@ -44,7 +44,7 @@ class Line {
         sink_(sink),
         times_(times),
         threads_(threads),
-        window_(texts_a_thread * threads),
+        window_(texts_per_thread * threads),
         before_(before) {}
 
   void read() {
@@ -135,7 +135,7 @@ class Line {
 
   void take_raw(std::vector<RawText>& raw) {
     // Not all of few: the other threads would have nothing to do.
-    const std::size_t count = std::clamp<std::size_t>(raw_.size() / threads_, 1, texts_a_turn);
+    const std::size_t count = std::clamp<std::size_t>(raw_.size() / threads_, 1, texts_per_turn);
     while (raw.size() < count) {
       raw.push_back(std::move(raw_.front()));
       raw_.pop_front();

@@ -25,8 +25,8 @@ class TextEmbedder {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
 
-  /// What texts may share a run, as find_text_batching() finds it at the first call that `may_try`. Until then, and to
-  /// others meanwhile: none may; nor where it fails.
+  /// Which texts may share a run: the result of find_text_batching(), which the first call with `may_try` runs. Before
+  /// it has a result, or if it fails: none.
   [[nodiscard]] TextSharing batching(bool may_try) const;
 
   /// `text` is UTF-8. The options are taken as SentenceEncoder::check() accepts them.
@@ -38,7 +38,7 @@ class TextEmbedder {
   [[nodiscard]] std::vector<std::vector<float>> embed(std::span<const PreparedText> texts,
                                                       const EmbedOptions& options) const;
 
-  /// The same for the representation of the options, of a text or of several.
+  /// embed() for any representation: EmbedOptions chooses dense, sparse or token vectors. Errors as of embed().
   [[nodiscard]] Embedding represent(std::string_view text, const EmbedOptions& options = {}) const;
   [[nodiscard]] std::vector<Embedding> represent(std::span<const PreparedText> texts,
                                                  const EmbedOptions& options) const;

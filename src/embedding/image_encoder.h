@@ -15,7 +15,7 @@
 
 namespace gpux::embedding {
 
-/// What a model's folder says, beside its ONNX file, about vectors of images.
+/// Settings of image vectors, read from the files next to the ONNX file.
 struct ImageVectorFacts {
   std::string model_type;  ///< model_type in config.json ("clip"); may be empty
   VectorSettings vectors;  ///< those of the texts, where they share a space
@@ -41,7 +41,7 @@ struct ImageEmbedOptions {
   std::optional<std::chrono::milliseconds> timeout;  ///< maximum time of a run; empty: no limit
 };
 
-/// What goes into a model for an image, and the vector of what comes out of it. Any thread may call.
+/// Prepares the inputs of an image model, and makes the vector of an image from its outputs. Thread-safe.
 class ImageEncoder {
  public:
   /// `runtime` holds the model: asked for its signature, and for a run where the file does not say how long its vectors
@@ -56,7 +56,7 @@ class ImageEncoder {
   /// The only output that is needed.
   [[nodiscard]] const std::string& output() const noexcept { return output_.name; }
 
-  /// Error usage where the model has fewer dimensions.
+  /// Checks the options. Error usage if they request more dimensions than the model has.
   void check(const ImageEmbedOptions& options) const;
 
   /// The model's inputs, of an image in any form that input().sources allow. Errors as of image::read_image().
@@ -68,7 +68,7 @@ class ImageEncoder {
 
  private:
   [[nodiscard]] std::vector<float> whole_vector(const Value& output) const;
-  // Of vectors whose length the file leaves open: a run tells.
+  // Dimension of the vectors if the ONNX file leaves it open: determined by a run.
   [[nodiscard]] std::size_t found_dimension(const Runtime& runtime) const;
 
   ImageVectorFacts facts_;

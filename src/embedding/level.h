@@ -23,10 +23,10 @@ struct Level {
   bool normalize;  ///< op-dbus does at each level, whatever the model's own folder says
 };
 
-/// From the least to the most.
+/// All levels, from the lowest to the highest.
 std::span<const Level> levels() noexcept;
 
-/// Any case, and "med". Null where it is none of them.
+/// Finds a level by its name, in any case; "med" is accepted. Null if there is none of that name.
 const Level* level_from(std::string_view name) noexcept;
 
 /// The level right below; null where there is none.

@@ -8,7 +8,7 @@
 
 namespace gpux::embedding {
 
-/// What a model's folder says, beside its ONNX file, about the output that holds the vectors of texts.
+/// Facts from the files next to the ONNX file that decide which output holds the vectors of texts.
 struct OutputFacts {
   bool declares_pooling = false;  ///< modules.json names a Pooling
   bool can_pool = true;           ///< false: modules.json names none

@@ -19,7 +19,7 @@ void append_pooled(gpux::Pooling pooling, std::span<const float> hidden, std::sp
 /// Divides by the Euclidean length, or by 1e-12 where that is more.
 void normalize(std::span<float> vector) noexcept;
 
-/// What a model's folder says about its finished vectors.
+/// How a model's vectors are truncated and normalized after pooling, from the files in its folder.
 struct VectorSettings {
   std::size_t truncate_dim = 0;  ///< their first so many; 0: all
   bool normalizes = false;       ///< to length 1

@@ -44,7 +44,7 @@ void ReadyTexts::add(ReadyText text) {
 }
 
 // False where it does not fit.
-bool ReadyTexts::take_oldest_of(std::size_t length, Group& group) {
+bool ReadyTexts::take_oldest(std::size_t length, Group& group) {
   if (!group.fits(length)) return false;
   const auto bucket = buckets_.find(length);
   auto oldest = bucket->second.extract(bucket->second.begin());
@@ -78,7 +78,7 @@ void ReadyTexts::take_nearest(std::size_t length, Group& group) {
     const bool has_below = above != buckets_.begin();
     std::size_t nearest = has_below ? std::prev(above)->first : above->first;
     if (above != buckets_.end() && (!has_below || above->first - length < length - nearest)) nearest = above->first;
-    if (!take_oldest_of(nearest, group)) return;
+    if (!take_oldest(nearest, group)) return;
   }
 }
 
@@ -92,7 +92,7 @@ std::vector<ReadyText> ReadyTexts::take(const TextSharing& batching) {
   lengths_.erase(lengths_.begin());
   group.add(std::move(oldest.mapped()));
   if (batching.padding == nullptr) {
-    while (buckets_.contains(length) && take_oldest_of(length, group)) {
+    while (buckets_.contains(length) && take_oldest(length, group)) {
     }
   } else if (!batching.limits.counts_padding) {
     take_any(group);

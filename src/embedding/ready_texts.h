@@ -40,7 +40,7 @@ class ReadyTexts {
   using Bucket = std::map<std::uint64_t, ReadyText>;  // by index
 
   class Group;
-  bool take_oldest_of(std::size_t length, Group& group);
+  bool take_oldest(std::size_t length, Group& group);
   void take_any(Group& group);
   void take_nearest(std::size_t length, Group& group);
 

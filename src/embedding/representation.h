@@ -10,7 +10,7 @@
 
 namespace gpux::embedding {
 
-/// What a text becomes.
+/// The kind of embedding made of a text.
 enum class Representation : std::uint8_t {
   dense,         ///< one vector
   sparse,        ///< weights of some entries of the vocabulary (SPLADE)

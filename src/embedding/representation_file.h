@@ -38,7 +38,7 @@ class RepresentationWriter {
   /// `source.run` has no part in it. Errors usage (another name), storage.
   RepresentationWriter(Options options, VectorSource source, LinePrinter print);
 
-  /// Errors storage.
+  /// Writes one embedding. Errors storage.
   void add(const Embedding& embedding);
   /// The file takes its place. Error storage.
   void finish();
@@ -56,7 +56,7 @@ class RepresentationWriter {
   std::vector<std::int64_t> offsets_{0};
 };
 
-/// What read_stored_embeddings() read. All are of one representation.
+/// Embeddings read by read_stored_embeddings(), with the model that made them. All are of one representation.
 struct StoredEmbeddings {
   Representation representation = Representation::sparse;
   std::vector<Embedding> embeddings;

@@ -10,7 +10,7 @@
 /// Sparse vectors: weights of entries of a vocabulary. Pure.
 namespace gpux::embedding {
 
-/// What is kept of a sparse vector.
+/// Which entries of a sparse vector are kept.
 struct SparseLimits {
   std::size_t top_k = 0;  ///< the largest weights, of equal ones those of the lower indices; 0: all
   float threshold = 0;    ///< weights above it

@@ -17,7 +17,7 @@ struct StoredVectors {
   std::span<const float> elements;    ///< [rows, dimension]
   std::shared_ptr<const void> owner;  ///< keeps the elements alive
   std::string model, digest;          ///< that made them ("sha256:…"); empty where it is not said
-  /// What is stored with each row, if it is; a list is empty where none has.
+  /// Per row, the stored hash, id, text or image; a list is empty if the file has none of these.
   std::vector<std::optional<std::string>> hashes, ids, texts, images;
 };
 

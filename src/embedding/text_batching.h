@@ -15,7 +15,7 @@ namespace gpux::embedding {
 /// The bounds of a run of texts on a device that is not the processor.
 inline constexpr runtime::BatchLimits batches_on_devices{.max_rows = 128, .max_cost = 8192};
 
-/// What texts may share a run.
+/// Which texts may share a run.
 struct TextSharing {
   runtime::BatchLimits limits;  ///< `max_cost` counts tokens, and `max_rows` is 1 where none may
   /// How texts of different lengths are filled up to one; null: only those of one length may. The inputs are those that

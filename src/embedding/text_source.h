@@ -11,7 +11,7 @@
 
 namespace gpux::embedding {
 
-/// What a file's lines are, where they are not the texts. One at most is given.
+/// Where a line of a file has its text, if the text is not the whole line. One at most is given.
 struct TextForm {
   std::string field;   ///< JSON objects, and the text is in this field
   std::string column;  ///< CSV with a header, and the text is in this column

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, VectorEncoding>, 4> names{{
     {"base64", VectorEncoding::base64},
 }};
 
-constexpr std::size_t bits_a_byte = 8;
+constexpr std::size_t bits_per_byte = 8;
 
 EncodedVector quantized(std::span<const float> vector) {
   constexpr float largest = 127;
@@ -41,7 +41,7 @@ EncodedVector quantized(std::span<const float> vector) {
 EncodedVector signs(std::span<const float> vector) {
   EncodedVector encoded{std::vector<std::byte>(encoded_size(VectorEncoding::binary, vector.size())), 1};
   for (std::size_t i = 0; i < vector.size(); ++i) {
-    if (vector[i] > 0) encoded.bytes[i / bits_a_byte] |= std::byte{0x80} >> (i % bits_a_byte);
+    if (vector[i] > 0) encoded.bytes[i / bits_per_byte] |= std::byte{0x80} >> (i % bits_per_byte);
   }
   return encoded;
 }
@@ -65,7 +65,7 @@ ElementType encoded_type(VectorEncoding encoding) noexcept {
 }
 
 std::size_t encoded_size(VectorEncoding encoding, std::size_t dimension) noexcept {
-  return encoding == VectorEncoding::binary ? (dimension + bits_a_byte - 1) / bits_a_byte : dimension;
+  return encoding == VectorEncoding::binary ? (dimension + bits_per_byte - 1) / bits_per_byte : dimension;
 }
 
 EncodedVector encode(VectorEncoding encoding, std::span<const float> vector) {

@@ -36,7 +36,7 @@ struct EncodedVector {
   float scale = 1;               ///< scale of int8 elements
 };
 
-/// Error invalid_input where int8 is asked of NaN or an infinity.
+/// Encodes a vector. Error invalid_input if a vector with NaN or an infinity is encoded as int8.
 [[nodiscard]] EncodedVector encode(VectorEncoding encoding, std::span<const float> vector);
 
 }  // namespace gpux::embedding

@@ -79,7 +79,7 @@ VectorWriter::VectorWriter(VectorTarget target, VectorSource source, LinePrinter
     : target_(std::move(target)), source_(std::move(source)), print_(std::move(print)) {
   if (!is_partial()) return;
   FileReplacement& file = file_.emplace(target_.path, FileReplacement::Uncommitted::kept);
-  if (target_.resume) keep_what_is_whole(file);
+  if (target_.resume) keep_complete_vectors(file);
   if (kept_ == 0) begin(file);
 }
 
@@ -149,7 +149,7 @@ void VectorWriter::require_same_run(const FileReplacement& file) const {
   }
 }
 
-void VectorWriter::keep_what_is_whole(FileReplacement& file) {
+void VectorWriter::keep_complete_vectors(FileReplacement& file) {
   const std::uint64_t header = target_.form == Form::array_file ? array_header().size() : 0;
   if (file.size() <= header) return;
   std::uint64_t whole = 0;

@@ -17,7 +17,7 @@
 
 namespace gpux::embedding {
 
-/// Where vectors go.
+/// Destination and format of vectors that are written.
 struct VectorTarget {
   enum class Form : std::uint8_t {
     lines,       ///< JSON lines on standard output
@@ -34,11 +34,11 @@ struct VectorTarget {
   bool resume = false;
 };
 
-/// What --output, --encoding and --resume mean together; `output` is empty for standard output, and ends in "/" or is a
-/// folder for Form::folder. Error usage that names the flags that do not go together.
+/// The output file or folder of --output, --encoding and --resume; `output` is empty for standard output, and ends in
+/// "/" or is a folder for Form::folder. Error usage that names the flags that do not go together.
 VectorTarget vector_target(const std::string& output, const std::string& encoding, bool resume);
 
-/// What is written beside each vector.
+/// Model and settings that made the vectors; stored with them.
 struct VectorSource {
   std::string model;           ///< name
   std::string level;           ///< "low"; empty: none was requested
@@ -76,7 +76,7 @@ class VectorWriter {
   [[nodiscard]] std::size_t bytes_per_vector() const;
   [[nodiscard]] std::string array_header() const;
   void begin(FileReplacement& file) const;
-  void keep_what_is_whole(FileReplacement& file);
+  void keep_complete_vectors(FileReplacement& file);
   void require_same_run(const FileReplacement& file) const;
   void append_fields(std::string& out, const EncodedVector& encoded) const;
   void append_vector(std::string& out, const EncodedVector& encoded) const;

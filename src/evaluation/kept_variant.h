@@ -16,7 +16,7 @@ struct KeptVariant {
   VariantPrecision precision;
 };
 
-/// Its file's name in the package: "int8/model.onnx".
+/// Name of a variant's file in the package: "int8/model.onnx".
 std::string packaged_name(const VariantPrecision& precision);
 
 VariantPrecision precision_of(const std::string& name, unsigned weight_bits, const Agreement& agreement);

@@ -49,9 +49,9 @@ MadeVariant make_variant(const QuantizeFlags& flags, const LoadRequest& load, co
                          const std::optional<checkpoint::SentenceModel>& sentences, const std::filesystem::path& folder,
                          const VariantListener& listener);
 
-/// How large the variant is, and how near to the model: a line.
+/// One line with the size of the variant and its agreement with the model.
 std::string report_of(const MadeVariant& made);
-/// What was quantized and what was not, and why: a line.
+/// One line that lists what was quantized, and what was not and why.
 std::string details_of(const MadeVariant& made);
 nlohmann::ordered_json json_of(const MadeVariant& made);
 

@@ -15,14 +15,14 @@
 /// Variants of a model in another precision, kept only where they answer nearly as the model does.
 namespace gpux::evaluation {
 
-/// How near two lists of answers are, sample by sample.
+/// Agreement of two lists of answers, sample by sample.
 struct Agreement {
   std::vector<double> cosines;  ///< a sample each
   double mean = 0;
   double least = 0;
 };
 
-/// What a model answers to each of the samples, in their order.
+/// Outputs of a model for each sample, in the order of the samples.
 using Answers = std::vector<NamedValues>;
 using Ask = std::function<Answers(const Runtime&)>;
 
@@ -46,11 +46,11 @@ struct Exclusion {
   double alone = 0;  ///< mean cosine with this node quantized and no other
 };
 
-/// What `model` answers on the CPU, loaded as `load` says for the rest. Errors as of Runtime and `ask`; invalid_input
-/// where there are no samples.
+/// Runs `model` on the CPU, with the other options of `load`, and returns its outputs per sample. Errors as of Runtime
+/// and `ask`; invalid_input where there are no samples.
 Answers answers_on_cpu(const std::filesystem::path& model, const Ask& ask, const LoadOptions& load);
 
-/// What was written, and how it compares.
+/// A variant that was written, and its agreement with the model.
 struct GatedVariant {
   std::vector<onnx::QuantizedNode> quantized, left_alone;  ///< left alone for reasons of their own
   std::vector<Exclusion> excluded;                         ///< in the order in which they were

@@ -10,7 +10,7 @@
 
 namespace gpux::evaluation {
 
-/// What became of one case of a suite.
+/// Result of one test case of a suite.
 struct CaseResult {
   enum class Outcome : unsigned char {
     passed,
@@ -27,7 +27,7 @@ struct CaseResult {
 /// Names of the folders in `suite` that hold a model.onnx, sorted. Errors not_found, invalid_input (no cases), storage.
 std::vector<std::string> cases_of(const std::filesystem::path& suite);
 
-/// "passed", "failed", "not_supported".
+/// Name of the outcome: "passed", "failed", "not_supported".
 std::string_view to_string(CaseResult::Outcome outcome);
 
 /// Runs one case here, where the provider that `options` asks for holds some of it: each recorded data set, its outputs

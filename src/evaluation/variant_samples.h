@@ -10,7 +10,7 @@
 
 namespace gpux::evaluation {
 
-/// What the answers of a model and of its variants are compared on.
+/// Inputs on which a model and its variants are compared.
 struct VariantSamples {
   Ask ask;
   std::string what;  ///< "64 recorded texts"
@@ -25,9 +25,9 @@ VariantSamples variant_samples(const std::string& texts, const std::string& plac
                                const std::filesystem::path& onnx_file,
                                const std::optional<checkpoint::SentenceModel>& sentences);
 
-/// What there is for a model that nobody gives samples of: recorded texts where it reads some, as vectors where it
-/// makes them; else the data sets beside it, else inputs that are made up. `runtime` holds the model, or one that takes
-/// and gives the same. Error invalid_input where nothing can be made up.
+/// Default samples of a model: recorded texts where it reads some, as vectors where it makes them; else the data sets
+/// beside it, else inputs that are made up. `runtime` holds the model, or one that takes and gives the same. Error
+/// invalid_input where nothing can be made up.
 VariantSamples samples_at_hand(const std::filesystem::path& onnx_file, const Runtime& runtime);
 
 }  // namespace gpux::evaluation

@@ -17,7 +17,7 @@ enum class ToolCallStyle : std::uint8_t {
   gemma,    ///< an answer with a block ```tool_code, ```tool_call or ```json, or that begins with {"name": …}: Gemma
 };
 
-/// "none", "hermes", …
+/// Name of the style: "none", "hermes", …
 std::string_view to_string(ToolCallStyle style) noexcept;
 
 /// How a model writes its answer.

@@ -14,7 +14,7 @@ namespace gpux::generation {
 
 using AnswerDelta = ChatDelta;
 
-/// What an answer is read with.
+/// Settings of AnswerParser: format, functions that may be called, and the state in which the prompt ends.
 struct AnswerSettings {
   AnswerFormat format;
   std::vector<std::string> functions;  ///< that the model may call; none: nothing is read as a call
@@ -36,10 +36,10 @@ class AnswerParser {
  public:
   explicit AnswerParser(AnswerSettings settings);
 
-  /// The next piece of the text, of whole UTF-8 characters. What is certain now.
+  /// Adds the next piece of the text, of whole UTF-8 characters. Returns the deltas that are certain now.
   std::vector<AnswerDelta> add(std::string_view piece);
 
-  /// What was held back, at the end of the text.
+  /// Ends the text. Returns the deltas that were held back.
   std::vector<AnswerDelta> finish();
 
  private:

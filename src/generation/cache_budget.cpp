@@ -52,7 +52,7 @@ void CacheBudget::measure() {
 
 std::uint64_t CacheBudget::limit() const noexcept {
   std::uint64_t most = limit_;
-  for (const CacheShare* share : shares_) most = std::max(most, share->least_bytes_);
+  for (const CacheShare* share : shares_) most = std::max(most, share->min_bytes_);
   return most;
 }
 
@@ -78,7 +78,7 @@ std::uint64_t CacheBudget::held_bytes() const {
   return held();
 }
 
-bool CacheBudget::is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept {
+bool CacheBudget::has_older_waiter(const CacheShare* share, std::uint64_t age) const noexcept {
   return std::ranges::any_of(shares_, [&](const CacheShare* other) {
     return other != share && other->waiting_age_ && *other->waiting_age_ < age;
   });
@@ -90,8 +90,8 @@ void CacheBudget::ask_others(const CacheShare* share) const {
   }
 }
 
-CacheShare::CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release)
-    : budget_(std::move(budget)), least_bytes_(least_bytes), release_(std::move(release)) {
+CacheShare::CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t min_bytes, std::function<void()> release)
+    : budget_(std::move(budget)), min_bytes_(min_bytes), release_(std::move(release)) {
   const std::lock_guard lock(budget_->mutex_);
   budget_->shares_.push_back(this);
 }
@@ -104,7 +104,7 @@ CacheShare::~CacheShare() {
 bool CacheShare::resize(std::uint64_t bytes, std::uint64_t age) {
   const std::lock_guard lock(budget_->mutex_);
   const bool is_more = bytes > bytes_;
-  if (is_more && budget_->is_wanted_by_older(this, age)) return false;
+  if (is_more && budget_->has_older_waiter(this, age)) return false;
   if (is_more && budget_->held() - bytes_ + bytes > budget_->limit()) {
     budget_->ask_others(this);
     return false;
@@ -123,7 +123,7 @@ bool CacheShare::wait(std::uint64_t age) {
   const std::lock_guard lock(budget_->mutex_);
   waiting_age_ = age;
   budget_->ask_others(this);
-  return !budget_->is_wanted_by_older(this, age);
+  return !budget_->has_older_waiter(this, age);
 }
 
 void CacheShare::stop_waiting() {

@@ -12,7 +12,7 @@ namespace gpux::generation {
 
 class CacheShare;
 
-/// What keys and values of a process may take.
+/// Limits of the memory for the keys and values of a process.
 struct CacheLimits {
   std::uint64_t limit_bytes = 0;
   std::uint64_t free_bytes = 0;  ///< the most that a user may give
@@ -28,8 +28,8 @@ CacheLimits cache_limits(std::uint64_t usable_bytes, std::uint64_t memory_bytes,
 /// members from any thread.
 class CacheBudget {
  public:
-  /// That of this process: half of the memory that it may use and that models do not take, at least what one of its
-  /// engines needs for a text, or was given by its user.
+  /// The budget of this process: half of its usable memory that models leave, at least what one engine needs for a text
+  /// or was given by its user.
   static const std::shared_ptr<CacheBudget>& of_process();
 
   explicit CacheBudget(std::uint64_t limit_bytes) : limit_(limit_bytes) {}
@@ -40,10 +40,10 @@ class CacheBudget {
   /// Memory that models and caches of the process may take together; 0: what the machine has. Caches get an eighth of
   /// it at least.
   void set_memory(std::uint64_t bytes);
-  /// Looks how much memory models take now: what this process has, and `worker_bytes` in worker processes, which count
-  /// the next time, too. Does nothing where a limit was given.
+  /// Measures how much memory models take now, and adapts the limit: that of this process and `worker_bytes` of worker
+  /// processes. Does nothing where a limit was given.
   void measure(std::uint64_t worker_bytes);
-  /// The same with the worker processes of the last call.
+  /// measure(worker_bytes) with the `worker_bytes` of the last call.
   void measure();
 
   [[nodiscard]] std::uint64_t limit_bytes() const;
@@ -61,9 +61,9 @@ class CacheBudget {
 
   [[nodiscard]] std::uint64_t held() const noexcept;
   [[nodiscard]] std::uint64_t limit() const noexcept;
-  /// Has the others that hold something release it.
+  /// Asks all other shares that hold memory to release it.
   void ask_others(const CacheShare* share) const;
-  [[nodiscard]] bool is_wanted_by_older(const CacheShare* share, std::uint64_t age) const noexcept;
+  [[nodiscard]] bool has_older_waiter(const CacheShare* share, std::uint64_t age) const noexcept;
 
   mutable std::mutex mutex_;
   bool is_measured_ = false;
@@ -72,12 +72,13 @@ class CacheBudget {
   std::vector<CacheShare*> shares_;
 };
 
-/// What one engine takes of a budget. One thread at a time; `release` is called by other shares, on their threads, when
-/// memory is short: what can be given up without a loss should be, soon. It must return at once, and call no share.
+/// The share of a budget that one engine holds. One thread at a time; `release` is called by other shares, on their
+/// threads, when memory is short: what can be given up without a loss should be, soon. It must return at once, and call
+/// no share.
 class CacheShare {
  public:
-  /// `least_bytes`: what the limit is at least as long as the share is there.
-  CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t least_bytes, std::function<void()> release);
+  /// `min_bytes`: what the limit is at least as long as the share is there.
+  CacheShare(std::shared_ptr<CacheBudget> budget, std::uint64_t min_bytes, std::function<void()> release);
   ~CacheShare();
   CacheShare(const CacheShare&) = delete;
   CacheShare& operator=(const CacheShare&) = delete;
@@ -92,14 +93,14 @@ class CacheShare {
   /// Waits for memory for a text of that age: others are asked to release theirs. True: no older text waits, so that
   /// what this engine has may stay until the next resize(); false: it must give up all.
   bool wait(std::uint64_t age);
-  /// Its texts have ended.
+  /// Withdraws wait(): the texts of the engine have ended.
   void stop_waiting();
 
  private:
   friend class CacheBudget;
 
   std::shared_ptr<CacheBudget> budget_;
-  std::uint64_t least_bytes_;
+  std::uint64_t min_bytes_;
   std::function<void()> release_;
   // Under the budget's mutex.
   std::uint64_t bytes_ = 0;

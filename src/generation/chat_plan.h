@@ -23,13 +23,13 @@ struct ChatRequest {
   bool constrains_content = false;
 };
 
-/// What the engine is asked for, and how its answer is read.
+/// A planned chat request: the request to the engine, and how its answer is parsed.
 struct ChatPlan {
   EngineRequest request;
   AnswerSettings answer;
 };
 
-/// Is given the prompt before it becomes tokens. What it throws refuses the request.
+/// Checks the rendered prompt before it is tokenized. An exception refuses the request.
 using PromptCheck = std::function<void(std::string_view prompt)>;
 
 /// Decides how a model with this template and tokenizer answers: the prompt, the form that calls of tools are forced

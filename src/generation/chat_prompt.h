@@ -20,10 +20,11 @@ struct ChatTemplateTexts {
   std::map<std::string, std::string> special_tokens;  ///< "bos_token", "eos_token", …
 };
 
-/// Of chat_template.jinja, additional_chat_templates/tool_use.jinja, else `chat_template` in tokenizer_config.json (a
-/// text, or a list of named ones: default and tool_use), else chat_template.json; tokens of tokenizer_config.json and
-/// special_tokens_map.json: the files that transformers reads, in its order. Empty where the model has no template.
-/// Errors invalid_model (a file that is not what it should be), storage.
+/// Reads the chat templates and special tokens in a model folder: chat_template.jinja,
+/// additional_chat_templates/tool_use.jinja, else `chat_template` in tokenizer_config.json (a text, or a list of named
+/// ones: default and tool_use), else chat_template.json; tokens of tokenizer_config.json and special_tokens_map.json:
+/// the files that transformers reads, in its order. Empty where the model has no template. Errors invalid_model (a file
+/// that is not what it should be), storage.
 std::optional<ChatTemplateTexts> read_chat_templates(const std::filesystem::path& folder);
 
 /// The special tokens that ChatTemplateTexts has, also where there is no template. Errors as above.

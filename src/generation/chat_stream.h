@@ -23,10 +23,10 @@ class ChatDeltas {
   std::optional<ChatDelta> next();
   void cancel();
 
-  /// What next() has given so far.
+  /// The message as far as next() has returned it.
   [[nodiscard]] const ChatMessage& message() const noexcept { return completion_.message; }
 
-  /// Null until next() gave nothing.
+  /// The finished answer; null before next() has returned the end.
   [[nodiscard]] const ChatCompletion* completion() const noexcept;
 
  private:

@@ -10,7 +10,7 @@ namespace gpux::generation {
 /// a device. Slots run one by one.
 class CopiedCaches : public SequenceCaches {
  public:
-  /// Both outlive it.
+  /// `session` and `signature` must outlive this object.
   CopiedCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots);
 
   [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;

@@ -21,13 +21,15 @@ Verdict verdict_of_first_token(Runtime runtime);
 /// but for stop().
 class Decoder {
  public:
-  /// Error invalid_model: it is no decoder.
+  /// A decoder with `slots` slots in the session. Error invalid_model: the model is no decoder.
   Decoder(Runtime runtime, std::size_t slots);
   ~Decoder();
 
   using Row = DecoderRow;
 
-  /// As SequenceCaches. reserve() has made room.
+  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
+  /// Returns the logits of each row's last token, float32[rows, vocabulary]. reserve() must have been called for these
+  /// positions. Errors as of SequenceCaches::run().
   [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const Row> rows) { return caches_->run(first_slot, rows); }
 
   /// Finds out whether needs_pairs() and, on a device, whether it can_batch(), by runs in the slots 0 to 2, whose first
@@ -38,7 +40,8 @@ class Decoder {
   /// Ends the run that is under way, with Error interrupted. From any thread.
   void stop();
 
-  /// As SequenceCaches.
+  /// Makes room for `tokens` positions in each slot. `sizes`: tokens of each slot that are kept. Error
+  /// resource_exhausted.
   void reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) { caches_->reserve(tokens, sizes); }
 
   [[nodiscard]] std::size_t capacity() const noexcept { return caches_->capacity(); }

@@ -46,7 +46,7 @@ DecoderMatch match_decoder(const ModelInfo& model, const DecoderNames& names, st
 /// Error invalid_model: that file is of a layout that is not supported.
 std::optional<DecoderSignature> decoder_signature(const ModelInfo& model);
 
-/// Error invalid_model where it is none, with the reason.
+/// Matches the model's inputs and outputs to those of a decoder. Error invalid_model, with the reason, if it is none.
 DecoderSignature require_decoder(const ModelInfo& model);
 
 }  // namespace gpux::generation

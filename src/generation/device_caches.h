@@ -28,7 +28,7 @@ class DeviceCaches : public SequenceCaches {
     return sharing_ == Sharing::near || sharing_ == Sharing::equal;
   }
 
-  /// Before it, rows run one by one.
+  /// Tests whether rows may share runs. Before this call, they run one by one.
   void compare_rows(std::size_t vocabulary, std::size_t max_tokens) override;
 
   void copy(std::size_t from, std::size_t to, std::size_t tokens) override;
@@ -44,7 +44,7 @@ class DeviceCaches : public SequenceCaches {
     std::size_t rows = 0, capacity = 0;
   };
 
-  /// What a slot has; without a group nothing.
+  /// Keys and values of a slot: a row of a group; without a group, none.
   struct Slot {
     std::shared_ptr<const Group> group{};
     std::size_t row = 0;
@@ -54,7 +54,7 @@ class DeviceCaches : public SequenceCaches {
   /// Whether texts share runs, and what their logits then are, compared with those of each alone.
   enum class Sharing : std::uint8_t { not_tried, none, near, equal };
 
-  /// What the logits of the rows are in one run, compared with those of each alone.
+  /// Runs the rows together and compares their logits with `alone`, those of each row in a run of its own.
   [[nodiscard]] Sharing compare(const std::vector<Tensor>& alone, const std::vector<DecoderRow>& rows);
 
   [[nodiscard]] bool is_near(const Tensor& expected, const Tensor& found) const;

@@ -101,7 +101,7 @@ class Engine {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
   [[nodiscard]] const ModelFiles& files() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
-  /// As Decoder::verdict(), and where the context is smaller than the model's for want of memory.
+  /// Where the decoder runs, with a note if the context is shorter than the model's because memory is short.
   [[nodiscard]] Verdict verdict() const;
   /// Bytes that the keys and values of so many tokens take.
   [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
@@ -128,7 +128,7 @@ class PieceStream {
   /// Waits for the next piece; empty after the last one. Errors of the request.
   std::optional<GeneratedPiece> next();
   void cancel();
-  /// Null until next() gave nothing.
+  /// The finished completion; null before next() has returned the end.
   [[nodiscard]] const Completion* completion() const noexcept;
 
  private:

@@ -21,8 +21,8 @@
 
 namespace gpux::generation {
 
-/// What an engine consists of, and what its thread does: work(). Other threads call the constructor and end_all()
-/// alone. Each group of functions is in the file that it names.
+/// State of an engine, and its thread's loop, work(). Other threads call the constructor and end_all() alone. Each
+/// group of functions is in the file that it names.
 struct Engine::State {
   struct Waiting {
     SequenceId id;
@@ -51,7 +51,7 @@ struct Engine::State {
   std::size_t prompt_tokens_in_turn = 0;
   bool is_short_of_memory = false;  // which other engines have
 
-  // Of all threads, under the mutex.
+  // Used by all threads, under the mutex.
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::list<Waiting> waiting;  // by age, those that were preempted among them; erased by the engine's thread alone

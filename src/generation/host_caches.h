@@ -10,7 +10,7 @@ namespace gpux::generation {
 /// (DecoderSignature::writes_in_place).
 class HostCaches : public SequenceCaches {
  public:
-  /// Both outlive it.
+  /// `session` and `signature` must outlive this object.
   HostCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots);
 
   [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;

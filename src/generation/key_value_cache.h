@@ -9,7 +9,8 @@
 
 namespace gpux::generation {
 
-/// What a cache holds for a token: `arrays` tensors (the keys and the values of each layer), each with heads rows.
+/// Shape of the keys and values of one token: `arrays` tensors (the keys and the values of each layer), each with heads
+/// rows.
 struct CacheLayout {
   std::size_t arrays = 0;
   std::int64_t heads = 0, head_size = 0;

@@ -9,8 +9,8 @@
 
 namespace gpux::generation {
 
-/// What is measured: `users` prompts of random tokens at once, of each so many tokens are generated. No two prompts
-/// begin alike.
+/// The load of a benchmark: `users` prompts of random tokens at once, each continued by `generate_tokens` tokens. No
+/// two prompts begin alike.
 struct MeasuredLoad {
   std::size_t prompt_tokens = 512;
   std::size_t generate_tokens = 128;
@@ -19,7 +19,7 @@ struct MeasuredLoad {
   std::function<void(double done)> progress;  ///< called after each round with 0 to 1; may be empty
 };
 
-/// Of the best round, by `generate_tokens_per_second`: other work on a machine only adds time.
+/// Throughput and latency of the best round, by `generate_tokens_per_second`: other work on a machine only adds time.
 struct GenerationFigures {
   double prompt_tokens_per_second = 0;    ///< all prompts, until the last first token
   double generate_tokens_per_second = 0;  ///< all users, from the last first token to the first end
@@ -29,8 +29,8 @@ struct GenerationFigures {
   std::uint64_t rounds = 0;
 };
 
-/// A load with these numbers; without them the usual ones, or as many as the context has room for: one generated token
-/// for four of the prompt. Pure.
+/// The load of a benchmark with these numbers of tokens; without them the default ones, or as many as fit in the
+/// context: one generated token for four of the prompt. Pure.
 MeasuredLoad load_for(std::size_t context_length, std::optional<std::size_t> prompt_tokens,
                       std::optional<std::size_t> generate_tokens);
 

@@ -16,13 +16,14 @@ class ModelChat {
   /// A model without a chat template.
   ModelChat();
 
-  /// Of read_chat_templates(), whose errors are kept.
+  /// Reads the chat templates in the folder with read_chat_templates(). Does not throw their errors: problem() has
+  /// them.
   explicit ModelChat(const std::filesystem::path& folder);
 
-  /// Null where the model takes no conversations.
+  /// Renders conversations as prompts; null if the model takes none.
   [[nodiscard]] const ChatPrompt* prompt() const noexcept { return prompt_.get(); }
 
-  /// Throws problem().
+  /// prompt(), or throws problem() if there is none.
   [[nodiscard]] const ChatPrompt& require_prompt() const;
 
   /// Why there is no prompt(); empty where there is one. Error invalid_model: there is no template, or none that can be

@@ -7,7 +7,7 @@
 
 namespace gpux::generation {
 
-/// What the files beside a decoder say.
+/// Settings read from the files next to a decoder.
 struct ModelFiles {
   std::filesystem::path tokenizer;
   std::size_t context_length = 0;  ///< tokens

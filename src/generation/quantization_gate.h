@@ -12,7 +12,7 @@
 /// Compares a decoder with quantized weights with the one that it was made of.
 namespace gpux::generation {
 
-/// What a decoder predicts at the positions of texts.
+/// Predictions of a decoder at each position of some texts.
 struct TextPredictions {
   std::vector<std::uint32_t> most_probable;  ///< tokens, one for each position
   double log_probability = 0;                ///< sum of those of the tokens that follow
@@ -42,7 +42,7 @@ struct QuantizationAgreement {
   [[nodiscard]] double ratio() const noexcept { return quantized_perplexity / perplexity; }
 };
 
-/// Pure. Both are of the same parts.
+/// Compares predictions for the same parts. Pure.
 QuantizationAgreement compare(const TextPredictions& original, const TextPredictions& quantized);
 
 /// From what increase of the perplexity on quantized weights are refused, and reported as a warning.
@@ -51,7 +51,7 @@ constexpr double max_perplexity_ratio = 1.5, warned_perplexity_ratio = 1.1;
 /// Error invalid_model where the perplexity is more than max_ratio times that of the original, or not finite.
 void require_agreement(const QuantizationAgreement& agreement, double max_ratio);
 
-/// A line.
+/// The agreement in one line.
 std::string report_of(const QuantizationAgreement& agreement);
 
 }  // namespace gpux::generation

@@ -29,7 +29,7 @@ class TokenCounts {
   void add_prompt(std::span<const std::uint32_t> tokens);
   void add_generated(std::uint32_t token);
 
-  /// In the order in which they came.
+  /// All entries, in the order in which they were added.
   [[nodiscard]] std::span<const Entry> entries() const noexcept { return entries_; }
 
  private:

@@ -18,7 +18,7 @@
 
 namespace gpux::generation {
 
-/// What the sequences of a model share. Thread-safe once it is filled.
+/// Tokenizer, defaults and limits that all sequences of a model share. Thread-safe once it is filled.
 struct SequenceContext {
   explicit SequenceContext(text::Tokenizer model_tokenizer) : tokenizer(std::move(model_tokenizer)) {}
 
@@ -43,7 +43,7 @@ class Sequence {
 
   [[nodiscard]] const EngineRequest& request() const noexcept { return request_; }
 
-  /// Of the prompt, and generated ones.
+  /// Tokens of the prompt, followed by the generated ones.
   [[nodiscard]] std::span<const std::uint32_t> tokens() const noexcept { return tokens_; }
 
   [[nodiscard]] std::size_t prompt_tokens() const noexcept { return prompt_tokens_; }

@@ -26,21 +26,23 @@ class SequenceCaches {
   /// not determined. Errors of Runtime::infer(); interrupted.
   [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) = 0;
 
-  /// Several rows in a run cost less than one by one.
+  /// Whether a run of several rows is cheaper than running them one by one.
   [[nodiscard]] virtual bool can_batch() const noexcept { return false; }
 
   /// Finds out by runs in the slots 0 to 2, whose tokens are overwritten, whether rows may share runs, where that is
   /// not known of the provider. `vocabulary`: tokens there are. `max_tokens`: of a slot. Errors as run().
   virtual void compare_rows(std::size_t /*vocabulary*/, std::size_t /*max_tokens*/) {}
 
-  /// As KeyValueCache.
+  /// Makes room for `tokens` positions in each slot; `sizes`: tokens of each slot that are kept. As
+  /// KeyValueCache::reserve().
   virtual void reserve(std::size_t /*tokens*/, const std::vector<std::size_t>& /*sizes*/) {}
 
   [[nodiscard]] virtual std::size_t capacity() const noexcept { return std::numeric_limits<std::size_t>::max(); }
 
   virtual void copy(std::size_t from, std::size_t to, std::size_t tokens) = 0;
   virtual void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept = 0;
-  /// What cannot be cut off, as where a device is lost, is cut off when the slot runs again.
+  /// Releases the memory of the tokens from `first` to before `end`. If that fails, as on a lost device, they are
+  /// dropped when the slot runs again.
   virtual void release(std::size_t slot, std::size_t first, std::size_t end) noexcept = 0;
 
   /// A note of the verdict.

@@ -24,10 +24,10 @@ struct Sampling {
   std::uint64_t seed = 0;
 };
 
-/// Error usage for a value outside its range, which names the setting.
+/// Checks the ranges of the settings. Error usage that names the setting.
 void check(const GenerationSettings& settings);
 
-/// What a model's generation_config.json and config.json say.
+/// Defaults of a model, from its generation_config.json and config.json.
 struct ModelDefaults {
   std::vector<std::uint32_t> end_tokens;
   Sampling sampling;  ///< greedy unless do_sample is true

@@ -36,7 +36,7 @@ class SlotTable {
   [[nodiscard]] std::size_t decoding() const noexcept { return decoding_; }
 
   [[nodiscard]] std::size_t owned() const noexcept;
-  /// Of all slots.
+  /// Total number of tokens in all slots.
   [[nodiscard]] std::size_t tokens() const noexcept;
   [[nodiscard]] std::vector<std::size_t> sizes() const;
 
@@ -76,7 +76,7 @@ class SlotTable {
   void join();
   void part();
 
-  /// Error internal where the rules above do not hold.
+  /// Checks the invariants of the table. Error internal if one is violated.
   void check() const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace gpux::generation {
 
-/// What waits for the next run of the model.
+/// Work that waits for the next run of the model.
 struct PendingWork {
   std::size_t decoding = 0;               ///< sequences that need one token each
   std::size_t prompt_tokens = 0;          ///< that are left of the prompt whose turn it is; 0: no prompt waits
@@ -37,7 +37,7 @@ struct Claim {
   bool operator==(const Claim&) const = default;
 };
 
-/// Who is next.
+/// The request whose text gets the next slot.
 struct Admission {
   std::size_t next = 0;                 ///< the claim whose text is the next to have a slot
   std::optional<std::size_t> yielding;  ///< the claim that gives up one for it where none is free

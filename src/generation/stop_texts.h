@@ -13,7 +13,7 @@ namespace gpux::generation {
 /// are (Knuth, Morris, Pratt).
 class StopTexts {
  public:
-  /// None is empty.
+  /// `texts` must not be empty strings.
   explicit StopTexts(std::vector<std::string> texts);
 
   struct Found {

@@ -25,11 +25,11 @@ class TextStream {
   /// be called before add().
   void continue_text(std::span<const std::uint32_t> tokens);
 
-  /// What is certain after this token; may be empty. Nothing comes after a stop. `may_stop`: whether a stop that ends
-  /// with this token counts.
+  /// Adds a token. Returns the text that is certain now; may be empty, and is empty after a stop. `may_stop`: whether a
+  /// stop that ends with this token counts.
   std::string add(std::uint32_t token, bool may_stop = true);
 
-  /// What was held back, at the end. Empty after a stop.
+  /// Ends the text. Returns what was held back; empty after a stop.
   std::string finish();
 
   /// Whether one of the stops has come.

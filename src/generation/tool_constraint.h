@@ -24,7 +24,7 @@ struct ToolCallForm {
   AnswerFormat format;          ///< what AnswerParser reads it with
 };
 
-/// What an answer may have before its calls.
+/// Markers of the reasoning that may precede the calls of an answer.
 struct ReasoningPart {
   std::string begin, end;  ///< the markers around it, which are texts to the tokenizer; empty: there is none
   bool is_open = false;    ///< the prompt has the first marker: the answer begins with reasoning, and ends it

@@ -20,13 +20,13 @@ Decoded decode_jpeg(std::span<const std::byte> file, std::size_t channels, const
 Decoded decode_png(std::span<const std::byte> file, std::size_t channels, const Limits& limits);
 Decoded decode_webp(std::span<const std::byte> file, std::size_t channels, const Limits& limits);
 
-/// Error invalid_input where a header claims more than the limits.
+/// Checks the size in a header. Error invalid_input if it claims more than the limits.
 void require_within(Format format, Size size, const Limits& limits);
 
 /// Error invalid_input: "cannot read the JPEG image: REASON".
 [[noreturn]] void refuse(Format format, std::string_view reason);
 
-/// One channel of three or four, by Pillow's weights.
+/// Converts an image of three or four channels to one channel of gray, with Pillow's weights.
 Image grayed(const Image& image);
 
 }  // namespace gpux::image

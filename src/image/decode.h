@@ -12,10 +12,10 @@ namespace gpux::image {
 
 enum class Format : std::uint8_t { jpeg, png, webp };
 
-/// By the first bytes alone; empty for anything else.
+/// Format of an image file, by its first bytes; empty for anything else.
 [[nodiscard]] std::optional<Format> format_of(std::span<const std::byte> file) noexcept;
 
-/// "JPEG", "PNG", "WebP"
+/// Name of the format: "JPEG", "PNG", "WebP".
 [[nodiscard]] std::string_view name_of(Format format) noexcept;
 
 struct Limits {

@@ -17,7 +17,7 @@ enum class Layout : std::uint8_t { nchw, nhwc };
 /// fewer.
 enum class Interpolation : std::uint8_t { bilinear, bicubic };
 
-/// What becomes of an image whose sides are not in the ratio of the wanted ones.
+/// How an image is resized whose sides are not in the ratio of the wanted ones.
 enum class Fit : std::uint8_t {
   stretch,    ///< exactly the wanted size
   shortest,   ///< the shorter side is the wanted one, the other follows, rounded down: torchvision's Resize(int)
@@ -30,7 +30,7 @@ enum class CropRounding : std::uint8_t {
   down,       ///< half of it, rounded down: the image processors of transformers
 };
 
-/// In pixels.
+/// Height and width in pixels.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -84,11 +84,11 @@ struct RecipeProblem {
   std::string message;
 };
 
-/// What no image could be prepared by; empty where all is well.
+/// Problems of the recipe, each with the key of its setting; empty if there are none.
 [[nodiscard]] std::vector<RecipeProblem> problems_of(const Recipe& recipe);
 
-/// What each of the 256 levels becomes: [channels, 256] of the recipe's type, computed in double and rounded once.
-/// Error invalid_input where a whole-number type cannot hold a value.
+/// Table of the value that each of the 256 pixel levels is mapped to: [channels, 256] of the recipe's type, computed in
+/// double and rounded once. Error invalid_input where a whole-number type cannot hold a value.
 [[nodiscard]] Tensor levels_of(const Recipe& recipe);
 
 }  // namespace gpux::image

@@ -146,7 +146,7 @@ struct Transformer {
   std::optional<Norm> final_norm{};
 };
 
-/// What a head judges.
+/// The kind of task head.
 enum class HeadKind : std::uint8_t {
   vectors,         ///< no head: the hidden states, and their pooling
   classification,  ///< a text
@@ -167,7 +167,7 @@ struct Head {
   Linear out{};
 };
 
-/// What becomes of a decoder's logits: logits / divisor, then cap * tanh(logits / cap).
+/// Steps applied to a decoder's logits: logits / divisor, then cap * tanh(logits / cap).
 struct LogitSteps {
   float divisor = 1;
   float soft_cap = 0;  ///< 0: they stay

@@ -24,7 +24,8 @@ struct TokenVectorSteps {
   bool normalize = true;
 };
 
-/// What becomes of the hidden states of a model that makes other representations of texts than one vector.
+/// Steps from hidden states to representations other than one vector per text: sparse vectors, token vectors, pair
+/// scores.
 struct RepresentationSteps {
   std::optional<checkpoint::SpladePooling> splade{};      ///< instead of vectors: sparse_embedding
   std::optional<TokenVectorSteps> token_vectors{};        ///< instead of vectors: token_embeddings

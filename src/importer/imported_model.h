@@ -21,7 +21,7 @@ struct StoredWeights {
   double relative_error = 0;  ///< root mean square of the error, by that of the elements; 0: nothing was lost
 };
 
-/// What was concluded from a folder.
+/// Facts of an imported model, for the report of the import.
 struct ImportedModel {
   std::string family;  ///< model_type of config.json
   std::int64_t layers = 0, heads = 0, width = 0;

@@ -25,14 +25,14 @@ std::vector<std::string> planning_arguments(std::span<const std::string> require
 std::vector<std::string> unpacking_arguments(const std::filesystem::path& requirements, const Source& source,
                                              const std::filesystem::path& target);
 
-/// What pip found, in the order of the requirements. Error network where the report is none, lacks one of them, or
-/// lacks a digest. Pure.
+/// Packages in pip's report, in the order of the requirements. Error network where the report is none, lacks one of
+/// them, or lacks a digest. Pure.
 std::vector<ort::InstalledPackage> read_plan(std::string_view report, std::span<const std::string> requirements);
 
 /// A file of requirements that lets pip unpack just these packages, with these digests. Pure.
 std::string pinned_requirements(std::span<const ort::InstalledPackage> packages);
 
-/// What pip's failure means, in one line: network, storage, permission, not_found (no such version, or no wheel for
+/// pip's failure as an error of one line: network, storage, permission, not_found (no such version, or no wheel for
 /// this system). `what`: what was attempted. Pure.
 Error explain_failure(const std::string& what, const ProcessResult& result, const Source& source);
 

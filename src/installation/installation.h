@@ -13,7 +13,7 @@
 
 namespace gpux::installation {
 
-/// What is done next, in one line; it can take long.
+/// Called before each step of an installation with one line that describes it; a step can take long.
 using StepListener = std::function<void(const std::string& what)>;
 
 struct InstallOptions {

@@ -29,7 +29,7 @@ std::string obstacle(unsigned cuda, const MachineFacts& facts) {
     return fmt::format("CUDA {} needs NVIDIA's driver {} or newer, and the one here is {}", cuda,
                        provider::oldest_driver(cuda), facts.nvidia_driver);
   }
-  const unsigned capability = facts.least_compute_capability;
+  const unsigned capability = facts.min_compute_capability;
   if (cuda == 13 && capability != 0 && capability < oldest_capability_of_cuda13) {
     return fmt::format("CUDA 13 needs GPUs of compute capability 7.5 or newer, and there is one of {}.{} here",
                        capability / 10, capability % 10);
@@ -108,8 +108,8 @@ MachineFacts machine_facts(const Machine& machine) {
   for (const provider::NvmlDevice& device : nvml.devices) {
     const unsigned capability = device.compute_capability;
     if (capability == 0) continue;
-    const unsigned least = facts.least_compute_capability;
-    facts.least_compute_capability = least == 0 ? capability : std::min(least, capability);
+    const unsigned least = facts.min_compute_capability;
+    facts.min_compute_capability = least == 0 ? capability : std::min(least, capability);
   }
   // The one that a request of a plugin opens: the first that is nobody's bridge, or else the first.
   const std::vector<ort::CoreFile> cores = ort::find_cores(machine);

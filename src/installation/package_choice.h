@@ -7,11 +7,11 @@
 
 namespace gpux::installation {
 
-/// What of a machine decides which packages work on it.
+/// Facts of a machine that decide which packages work on it.
 struct MachineFacts {
-  std::string nvidia_driver;              ///< version; empty: there is none, or it does not tell
-  unsigned least_compute_capability = 0;  ///< lowest compute capability of the NVIDIA GPUs, 61 for 6.1; 0: not known
-  std::string core;                       ///< version of the ONNX Runtime that plugins are loaded into; empty: none
+  std::string nvidia_driver;            ///< version; empty: there is none, or it does not tell
+  unsigned min_compute_capability = 0;  ///< lowest compute capability of the NVIDIA GPUs, 61 for 6.1; 0: not known
+  std::string core;                     ///< version of the ONNX Runtime that plugins are loaded into; empty: none
 };
 
 struct PackageChoice {

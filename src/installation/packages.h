@@ -25,13 +25,13 @@ struct PackageSet {
 /// All of them, in the order of the table of providers.
 std::span<const PackageSet> package_sets();
 
-/// What to install: "cuda", "webgpu@0.4.0".
+/// A package set to install, with its version if requested: "cuda", "webgpu@0.4.0".
 struct Wanted {
   std::string name;
   std::string version;  ///< version of the first package; empty: the newest
 };
 
-/// Error usage where there is no name or an empty version.
+/// Parses NAME or NAME@VERSION. Error usage if the name is missing or the version is empty.
 Wanted parse_wanted(std::string_view text);
 
 /// By name or any name of the provider. Error usage for an unknown name, which proposes the nearest, and for providers
@@ -41,7 +41,7 @@ const PackageSet& find_package_set(std::string_view name);
 /// The requirements, with the version for the first package.
 std::vector<std::string> requirements_of(const PackageSet& set, const std::string& version);
 
-/// "nvidia-cudnn-cu13" of "nvidia_cudnn_cu13>=9"
+/// Normalized name of a requirement: "nvidia-cudnn-cu13" for "nvidia_cudnn_cu13>=9".
 std::string package_name(std::string_view requirement);
 
 }  // namespace gpux::installation

@@ -12,7 +12,7 @@ namespace gpux {
 /// Providers, by id, and why they are not used: they crashed or hung when they were tried.
 using CrashedProviders = std::vector<std::pair<std::string, std::string>>;
 
-/// What is known about a load beside what its caller chose. LoadOptions carries it.
+/// Facts about a load that gpux sets, not the caller: origin of the model, crashed providers. Carried by LoadOptions.
 struct LoadFacts {
   std::string worker_name;  ///< name of the worker process in messages; empty: the model's name
   /// Where the model's package was pulled from; empty: it is the user's own. The verdict of one that was pulled reports

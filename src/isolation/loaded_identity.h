@@ -9,10 +9,11 @@
 
 #include "base/changing_files.h"
 
-/// What a load has come to. A worker that is started again has to come to the same.
+/// The result of a load, in names and values. A restarted worker must have the same.
 namespace gpux::isolation {
 
-/// What decides over answers and the verdict, by name; both are for messages.
+/// Everything that a load's answers and verdict depend on, as pairs of name and value: ("ONNX Runtime", "1.30.0"). Both
+/// are for messages.
 using LoadedIdentity = std::vector<std::pair<std::string, std::string>>;
 
 /// The first that differs, as "ONNX Runtime is 1.31.1, and was 1.30.0"; empty: none does. Pure.

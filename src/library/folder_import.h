@@ -31,7 +31,7 @@ struct ImportRequest {
   PackageOrigin origin;             ///< where the folder came from, to be recorded
 };
 
-/// What was stored.
+/// Result of an import: the stored package.
 struct ImportedPackage {
   StoredModel stored;
   std::size_t dimension = 0;  ///< of its embeddings; 0: it makes none

@@ -17,17 +17,17 @@ struct AddressReference {
   std::string sha256;  ///< from "#sha256=…"; may be empty
 };
 
-/// Error usage for what is no address of an ONNX file.
+/// Parses the address of an ONNX file. Error usage if the text is none.
 AddressReference parse_address(const std::string& text);
 Reference stored_name_of(const AddressReference& reference);
-/// "model.onnx"
+/// Name of the file that the address names: "model.onnx".
 std::string file_name_of(const AddressReference& reference);
 
 inline Reference stored_name_of(const oci::RemoteReference& reference) {
   return reference.stored_name();
 }
 
-/// Where a text says that a model is.
+/// Kind of place that a model reference names.
 enum class ModelPlace : std::uint8_t {
   here,      ///< a path, or a name in the store: locate() tells them apart
   hub,       ///< hf.co/ORG/NAME
@@ -35,20 +35,20 @@ enum class ModelPlace : std::uint8_t {
   address,   ///< https://HOST/model.onnx
 };
 
-/// Pure: whether there is a file of that name is not looked at.
+/// The kind of place that `text` names. Pure: does not check whether a file of that name exists.
 ModelPlace place_of_model(std::string_view text) noexcept;
 
 /// A model that can be pulled.
 using RemoteModel = std::variant<registry::HubReference, oci::RemoteReference, AddressReference>;
 
-/// Empty: the text means a model that is here, or a file of that name exists. Error usage for what begins as one of the
-/// others and is none.
+/// Parses a reference to a model elsewhere. Empty: the model is on this machine, or a file of that name exists. Error
+/// usage for what begins as one of the others and is none.
 std::optional<RemoteModel> remote_model(const std::string& text);
 
-/// The same for `gpux pull`, which takes no files, and ORG/NAME for a model of the hub.
+/// remote_model() for `gpux pull`: never a file; ORG/NAME is a model of the hub. Error usage.
 RemoteModel model_to_pull(const std::string& text);
 
-/// The name that it has in the store after a pull.
+/// Name of the model in the store after a pull.
 Reference stored_name_of(const RemoteModel& model);
 
 /// The package that a pull of this reference has stored. Empty where there is none of its name, or that one answers for

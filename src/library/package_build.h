@@ -13,7 +13,7 @@
 
 namespace gpux {
 
-/// What is made a package, as typed.
+/// Arguments of `gpux build`, as typed.
 struct BuildRequest {
   std::string path = ".", config;
   std::vector<std::string> tags;  ///< NAME[:TAG]; none: gpux.yml's name and version, and latest
@@ -22,7 +22,7 @@ struct BuildRequest {
   bool optimize = false;  ///< keep the optimized graph too
 };
 
-/// What a provider compiled ahead of time, in the cache of this machine.
+/// An engine that a provider compiled ahead of time, in the cache of this machine.
 struct CompiledEngine {
   std::string provider;          ///< id
   std::filesystem::path folder;  ///< empty: it is kept nowhere

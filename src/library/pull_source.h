@@ -18,7 +18,7 @@
 
 namespace gpux {
 
-/// What a pull works with.
+/// Dependencies and options of a pull.
 struct PullContext {
   const PullOptions& options;
   const PullListener& listener;
@@ -46,7 +46,7 @@ registry::DownloadResult download_in_place(const PullContext& context, const std
 /// Makes `place` another name of the file; false where there is no such file. Error storage.
 bool link_in_place(const std::filesystem::path& file, const std::filesystem::path& place);
 
-/// Error storage unless the file system of the folder has so much space left.
+/// Checks for free space. Error storage unless the file system of the folder has so much space left.
 void require_space(const std::filesystem::path& folder, std::uint64_t bytes, const std::string& what);
 
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context);

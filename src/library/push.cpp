@@ -18,7 +18,7 @@
 namespace gpux {
 namespace {
 
-constexpr std::uint64_t least_chunk_bytes = 65536;
+constexpr std::uint64_t min_chunk_bytes = 65536;
 
 Store store_in(const std::filesystem::path& home) {
   return Store(home.empty() ? home_folder() : home);
@@ -41,9 +41,9 @@ std::vector<StoredPackage> packages_of(const std::vector<StoredModel>& models) {
 PushedModel push(const std::string& name, const PushOptions& options, const PullListener& given,
                  const std::stop_token& stop) {
   const PullListener listener = one_at_a_time(given);
-  if (options.chunk_bytes != 0 && options.chunk_bytes < least_chunk_bytes) {
+  if (options.chunk_bytes != 0 && options.chunk_bytes < min_chunk_bytes) {
     throw Error(ErrorCode::usage,
-                fmt::format("chunks of {} bytes: {} or more are accepted", options.chunk_bytes, least_chunk_bytes));
+                fmt::format("chunks of {} bytes: {} or more are accepted", options.chunk_bytes, min_chunk_bytes));
   }
   const oci::RemoteReference target = oci::parse_remote_reference(name);
   const Store store = store_in(options.home);

@@ -9,7 +9,7 @@ class App;
 
 namespace gpux::manual {
 
-/// What can be typed after a flag, or in a place without one.
+/// Values that shell completion offers after a flag or for a positional argument.
 struct CompletionValue {
   enum class Kind : unsigned char {
     none,    ///< the flag takes no value

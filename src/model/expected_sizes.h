@@ -13,7 +13,7 @@
 
 namespace gpux {
 
-/// What is known of the sizes of a model's inputs beside its signature.
+/// Facts about the sizes of a model's inputs that its signature does not have.
 struct SizeFacts {
   std::optional<std::int64_t> max_rows;  ///< that share a run
   std::string rows_from;                 ///< the setting that says so

@@ -25,8 +25,8 @@ struct InputFlags {
 /// Texts and image files for `image`, which may be null, are images.
 pipeline::Items read_inputs(const InputFlags& flags, const Signature& signature, const ImageInput* image = nullptr);
 
-/// What standard input holds where no input was given, the model needs some, and something is piped in; empty
-/// otherwise. Errors as of read_inputs().
+/// Reads inputs piped to standard input if none were given and the model needs some. Empty if there is nothing to read.
+/// Errors as of read_inputs().
 std::optional<pipeline::Items> read_piped_inputs(const Signature& signature, const ImageInput* image = nullptr);
 
 /// Whether any input was given.

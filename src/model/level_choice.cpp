@@ -40,10 +40,10 @@ constexpr std::array<std::pair<std::string_view, const char*>, 8> op_dbus_provid
 LevelChoice choose_level(const std::string& flag) {
   const Text said = first_of(flag, "--level", {"GPUX_VECTOR_LEVEL", "OP_DBUS_VECTOR_LEVEL"});
   if (!said) return {};
-  if (lower(said->value) == "none") return {.is_none = true, .level = nullptr, .said_by = said->source.name};
+  if (lower(said->value) == "none") return {.is_none = true, .level = nullptr};
   const embedding::Level* level = embedding::level_from(said->value);
   if (level == nullptr) refuse(said->value, said->source, "none, low, medium (med), high");
-  return {.is_none = false, .level = level, .said_by = said->source.name};
+  return {.is_none = false, .level = level};
 }
 
 std::filesystem::path model_folder(const std::string& flag) {

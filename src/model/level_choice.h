@@ -9,17 +9,17 @@
 
 namespace gpux {
 
-/// What a level means to a command that takes one: its flags, and the variables of op-dbus and of gpux behind them.
+/// The vector level chosen by --level or an environment variable.
 struct LevelChoice {
   bool is_none = false;                     ///< the level `none`: no vectors
   const embedding::Level* level = nullptr;  ///< null: none was said
-  std::string said_by;                      ///< "--level", "OP_DBUS_VECTOR_LEVEL"
 };
 
-/// --level, GPUX_VECTOR_LEVEL, OP_DBUS_VECTOR_LEVEL: the first that speaks. Error usage that names who said it.
+/// Reads the level from `flag` (--level), else GPUX_VECTOR_LEVEL, else OP_DBUS_VECTOR_LEVEL. Error usage that names the
+/// source of an unknown level.
 LevelChoice choose_level(const std::string& flag);
 
-/// --model-dir, GPUX_MODEL_DIR, OP_DBUS_MODEL_DIR; empty: none.
+/// The folder of level models: `flag` (--model-dir), else GPUX_MODEL_DIR, else OP_DBUS_MODEL_DIR; empty: none is set.
 std::filesystem::path model_folder(const std::string& flag);
 
 /// Fills in what op-dbus's OP_DBUS_EXECUTION_PROVIDER and OP_DBUS_GPU_DEVICE say, where neither a flag nor a variable

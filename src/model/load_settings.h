@@ -12,16 +12,16 @@
 
 namespace gpux {
 
-/// How a model is loaded, after all that was said about it.
+/// How a model is loaded: the result of merging all sources of settings.
 struct LoadSettings {
   LoadOptions options;
   LoadRequest request;            ///< of the caller, the variables, the package and gpux.yml together
   std::uint64_t batch_limit = 0;  ///< rows per run; 0: the default
-  /// What decided options.isolation and options.sandbox.
+  /// The request and facts from which options.isolation and options.sandbox were decided.
   isolation::IsolationRequest isolation_request;
   isolation::IsolationFacts isolation_facts;
 
-  /// Of a run.
+  /// Maximum time of a run; empty: unlimited.
   [[nodiscard]] std::optional<std::chrono::milliseconds> timeout() const;
 };
 

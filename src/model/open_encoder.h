@@ -30,7 +30,7 @@ struct EncoderFlags {
   NameOfSubject name_of = nullptr;  ///< what the messages of open_encoder() call what they name
 };
 
-/// What they come to.
+/// An opened text encoder: the model of EncoderFlags, loaded, with the options for embedding.
 struct OpenEncoder {
   std::unique_ptr<embedding::TextEmbedder> embedder;
   embedding::EmbedOptions options;  ///< accepted by the embedder

@@ -30,8 +30,8 @@ struct ImageTower {
 /// Makes a session of the tower, with the settings of the model. Errors as of Runtime and require_precision().
 [[nodiscard]] Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings);
 
-/// What tells vectors of a model from those of others: SHA-256 of its ONNX file, in hexadecimal digits; of a model with
-/// an image tower, of the digests of both files, so that vectors of its texts and images have one.
+/// Digest that identifies the vectors of a model: SHA-256 of its ONNX file, in hexadecimal digits; of a model with an
+/// image tower, of the digests of both files, so that vectors of its texts and images have one.
 [[nodiscard]] std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model);
 
 struct OpenImageEncoder {

@@ -33,21 +33,21 @@ struct OpenModel {
   /// Reads what makes inputs of images alone. Errors as of open_inputs().
   void open_image_input();
 
-  /// What the flags give, with texts and images where open_inputs() has made them known.
+  /// Reads the inputs that the flags name. Accepts texts and images after open_inputs().
   [[nodiscard]] pipeline::Items read(const InputFlags& flags) const;
 
   /// The model's own inputs for one run. Error usage for texts that take several runs.
   [[nodiscard]] NamedValues own_inputs(const NamedValues& given) const;
 
-  /// What callers give and get.
+  /// Inputs and outputs for callers: those of the pipeline if there is one, else the model's own.
   [[nodiscard]] const Signature& signature() const noexcept {
     return pipeline ? pipeline->signature() : info.signature;
   }
 
-  /// What is said of outputs.
+  /// Outputs with their labels and formats, as gpux.yml and the pipeline declare them.
   [[nodiscard]] std::vector<DeclaredValue> declared_outputs() const;
 
-  /// What is known of the sizes of its inputs, for providers that compile for ranges of shapes; size_facts().
+  /// Known sizes of the inputs, from size_facts(), for providers that compile for ranges of shapes.
   [[nodiscard]] SizeFacts sizes() const { return size_facts(located, info.signature); }
 
   /// Makes the session. `fastest` is decided here, by timing each candidate.
@@ -59,17 +59,19 @@ struct OpenModel {
 OpenModel open_model(const std::string& model, const std::string& config, const LoadRequest& request);
 OpenModel open_model(LocatedModel located, const LoadRequest& request);
 
-/// What the argument means: locate() in the user's store.
+/// Resolves a MODEL argument with locate() in the user's store. `config`: path of another gpux.yml; empty: the model's
+/// own.
 LocatedModel locate_model(const std::string& model, const std::string& config);
 
 /// Makes a session of the located model, with what its package has of it beside the model itself. Errors as of Runtime
 /// and require_precision().
 Runtime load_located(const LocatedModel& located, LoadSettings settings);
 
-/// What makes the inputs of the model of texts; null where it is given none. Errors as of OpenModel::open_inputs().
+/// The pipeline that tokenizes texts into the model's inputs; null if the model takes no texts. Errors as of
+/// OpenModel::open_inputs().
 std::shared_ptr<const pipeline::Pipeline> open_pipeline(const LocatedModel& located, const Signature& signature);
 
-/// Where this user's models are.
+/// The store of this user.
 Store open_store();
 
 }  // namespace gpux

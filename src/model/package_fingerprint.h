@@ -12,9 +12,10 @@ namespace gpux {
 /// Tells whether the files behind a model have changed. One thread at a time.
 class PackageFingerprints {
  public:
-  /// Differs when one of the files that a load of the model reads has another content, size or time, appears or goes:
-  /// the ONNX files with their external data, gpux.yml with what it names, the tokenizer and the settings beside it.
-  /// Of a stored model it is the package's digest. Does not throw for files that are missing or damaged.
+  /// Fingerprint of the model's files. Differs when one of the files that a load of the model reads has another
+  /// content, size or time, appears or goes: the ONNX files with their external data, gpux.yml with what it names, the
+  /// tokenizer and the settings beside it. Of a stored model it is the package's digest. Does not throw for files that
+  /// are missing or damaged.
   std::string of(const LocatedModel& model);
 
  private:

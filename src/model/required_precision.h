@@ -9,7 +9,7 @@
 
 namespace gpux {
 
-/// What is wrong where `requested` is asked for and the model runs in `active`; empty: nothing, or a variant exists
+/// Error message if the model runs in precision `active` instead of `requested`; empty: they agree, or a variant exists
 /// that this provider or processor does not run, which the verdict says. `own` is the precision of the model itself,
 /// empty where it has no weights; `by` is the flag or variable that asked.
 [[nodiscard]] std::string precision_problem(const std::string& by, const std::string& requested,

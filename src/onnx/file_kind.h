@@ -4,8 +4,8 @@
 
 namespace gpux::onnx {
 
-/// What a file that is no ONNX model looks like, from its first bytes: "an HTML page", "a zip archive", …; empty where
-/// nothing can be said.
+/// Recognizes a file that is not an ONNX model by its first bytes: "an HTML page", "a zip archive", …; empty if it is
+/// not recognized.
 std::string_view looks_like(std::string_view content) noexcept;
 
 }  // namespace gpux::onnx

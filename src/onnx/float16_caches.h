@@ -10,7 +10,7 @@
 
 namespace gpux::onnx {
 
-/// What decides how a GroupQueryAttention (domain com.microsoft) computes, but for the sizes of a run.
+/// Everything that determines how a GroupQueryAttention (domain com.microsoft) computes, but for the sizes of a run.
 struct CachedAttentionForm {
   std::int64_t heads = 1, kv_heads = 1, head_size = 1;
   std::int64_t rotary_size = 0;         ///< elements in a row of its cosines; 0: it does not rotate

@@ -17,7 +17,7 @@ struct FusedParts {
   bool norms = true;
 };
 
-/// What decides how MultiHeadAttention computes, but for the sizes of a run.
+/// Everything that determines how a MultiHeadAttention node computes, but for the sizes of a run.
 struct AttentionForm {
   std::int64_t heads = 1, head_size = 1;
   std::int64_t bias_heads = 0;   ///< 0: no bias, 1: one for all heads, or as many as heads

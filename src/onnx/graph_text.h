@@ -20,21 +20,21 @@ class GraphText {
 
   [[nodiscard]] const std::vector<NodeText>& nodes() const noexcept { return nodes_; }
 
-  /// Null: no node makes the value.
+  /// The node that makes the value; null: none does.
   [[nodiscard]] const NodeText* node_of(std::string_view value) const;
   [[nodiscard]] std::optional<std::size_t> maker_of(std::string_view value) const;
 
   /// How often nodes, of subgraphs too, read the value, and 1 where it is an output of the graph.
   [[nodiscard]] std::size_t uses_of(std::string_view value) const;
 
-  /// Null: not known.
+  /// Known sizes, integers or scalar of a value; null: not known.
   [[nodiscard]] const Sizes* sizes_of(std::string_view value) const;
   [[nodiscard]] const Sizes* integers_of(std::string_view value) const;
   [[nodiscard]] const float* scalar_of(std::string_view value) const;
 
   void add_use(std::string_view value) { ++uses_[value]; }
 
-  /// One use less; true: none is left.
+  /// Removes one use of the value; true: none is left.
   bool drop_use(std::string_view value) { return --uses_[value] == 0; }
 
   [[nodiscard]] bool has_names_with(std::string_view prefix) const;

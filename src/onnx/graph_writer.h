@@ -61,7 +61,7 @@ class GraphWriter {
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs,
                         std::span<const std::string_view> attributes, const std::vector<std::string>& outputs);
 
-  /// One with one output, whose name is returned.
+  /// Adds a contributed_node() with one output, and returns its name.
   std::string contributed_value(std::string_view type, const std::vector<std::string>& inputs,
                                 const Attributes& attributes, std::string_view output = {});
 

@@ -6,7 +6,7 @@
 
 namespace gpux::onnx {
 
-/// What the outputs of a model follow from, by its graph alone: nothing is run, and no weight is read.
+/// How the outputs of a model depend on its inputs, found in the graph alone: nothing is run, and no weight is read.
 struct InputFlow {
   /// A node computes an output from what an input holds, or from a size of an input that is free. Otherwise all outputs
   /// are inputs, or known when the model is loaded.

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-/// What no real model comes near, so that a hostile one cannot take the stack or the memory.
+/// Limits far above those of real models, so that a hostile file cannot exhaust stack or memory.
 namespace gpux::onnx {
 
 constexpr unsigned deepest_nesting = 64;

@@ -24,7 +24,7 @@ NodeText read_node(std::string_view raw, Message message);
 /// Whether it is one of ONNX's own operators.
 bool is_standard(const NodeText& node) noexcept;
 
-/// Its input at that place; empty where it has none.
+/// Name of the node's input at index `place`; empty if it has none.
 std::string_view input_of(const NodeText& node, std::size_t place) noexcept;
 
 /// The attribute of that name, or an empty message.

@@ -11,7 +11,7 @@
 #include "onnx/tensor_data.h"
 #include "onnx/tensor_header.h"
 
-/// What all have in common who make a model of another one.
+/// Common parts of functions that rewrite a model.
 namespace gpux::onnx {
 
 /// Since this version initializers need not be inputs too, and those that are can be given by callers.
@@ -26,14 +26,14 @@ struct ModelParts {
   std::string_view graph;
 };
 
-/// Error MalformedMessage.
+/// Splits a model into its graph and the rest. Error MalformedMessage.
 ModelParts split_model(std::string_view content);
 
 /// Ends the head with the key and length of the graph that follows it as the last field.
 void append_graph_key(std::string& head, std::string_view graph);
 void append_graph_key(std::string& head, std::uint64_t graph_bytes);
 
-/// Error invalid_model where a file beside the model is not there or too short.
+/// Checks the external data. Error invalid_model if a file next to the model is not there or too short.
 void require_external_files(const ModelInfo& info, const std::filesystem::path& path);
 
 /// Error invalid_model where an ONNX file cannot hold so many bytes: "`what` it would still be beyond the 2 GB …".

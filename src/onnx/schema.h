@@ -147,7 +147,7 @@ enum : std::uint32_t {
 };
 }
 
-/// What elem_type of a sequence or optional value can say.
+/// Kinds of elements of a sequence or optional value (elem_type).
 enum class ElementKind : std::uint32_t {
   undefined = 0,
   tensor = 1,

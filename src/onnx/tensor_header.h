@@ -32,7 +32,7 @@ struct TensorHeader {
 /// Views point into the message. MalformedMessage where they disagree, naming the tensor.
 TensorHeader read_tensor_header(Message message);
 
-/// "float32[3, 2]"
+/// Type and shape as text: "float32[3, 2]".
 std::string describe(const TensorHeader& header);
 
 }  // namespace gpux::onnx

@@ -16,7 +16,7 @@ namespace gpux::onnx {
 /// equal in every run.
 using Sizes = std::vector<std::int64_t>;
 
-/// What is known of the values of a graph before it runs.
+/// Sizes and constants of a graph's values that are known before it runs.
 struct KnownValues {
   std::unordered_map<std::string_view, Sizes> sizes;     ///< without values of unknown rank
   std::unordered_map<std::string_view, Sizes> integers;  ///< the elements of constants of int64 within the model

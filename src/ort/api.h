@@ -11,8 +11,8 @@ namespace gpux::ort {
 /// The process's environment. Only after Core::open().
 Ort::Env& environment();
 
-/// What ONNX Runtime's codes mean for the caller: a model it cannot read or run is invalid_model; a wrong argument of a
-/// run, and a node that fails on the values it met, invalid_input; a provider or device that fails
+/// Translates an exception of ONNX Runtime into an Error by its code: a model it cannot read or run is invalid_model; a
+/// wrong argument of a run, and a node that fails on the values it met, invalid_input; a provider or device that fails
 /// provider_unavailable; no memory resource_exhausted; a stopped run interrupted; the rest internal. One line of text.
 Error translate(const Ort::Exception& exception);
 

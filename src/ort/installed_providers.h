@@ -26,7 +26,7 @@ struct InstalledFile {
   std::int64_t modified = 0;  ///< time of the last change, in nanoseconds since 1970
 };
 
-/// What `gpux providers install` put into $GPUX_HOME/providers/NAME/VERSION.
+/// A provider that `gpux providers install` put into $GPUX_HOME/providers/NAME/VERSION.
 struct InstalledProvider {
   std::string name;     ///< "cuda"
   std::string version;  ///< version of its first package
@@ -37,7 +37,7 @@ struct InstalledProvider {
   std::vector<InstalledFile> libraries;
   std::string damage;  ///< why it is not used: a library that is missing or has changed; empty: it is as installed
 
-  /// Where its Python packages lie.
+  /// Folder of its Python packages.
   [[nodiscard]] std::filesystem::path packages_folder() const { return folder / "site-packages"; }
 };
 
@@ -47,7 +47,7 @@ enum class Comparison : std::uint8_t {
   content,  ///< by its content
 };
 
-/// $GPUX_HOME/providers.
+/// Folder of installed providers: $GPUX_HOME/providers.
 std::filesystem::path installed_providers_folder(const Machine& machine);
 
 /// All of them: by name, the newest version of each first. Damaged ones are among them.

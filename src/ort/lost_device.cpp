@@ -102,7 +102,7 @@ std::string without_quoted(std::string_view text) {
 
 }  // namespace
 
-bool says_lost_device(ErrorCode code, std::string_view message) {
+bool reports_lost_device(ErrorCode code, std::string_view message) {
   const bool is_about_provider = code == ErrorCode::provider_unavailable || code == ErrorCode::internal;
   return is_about_provider && names_lost_device(without_quoted(message));
 }

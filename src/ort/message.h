@@ -6,7 +6,7 @@
 
 namespace gpux::ort {
 
-/// What ONNX Runtime puts before the type of a node that failed in a run.
+/// Text that ONNX Runtime writes before the type of a node that failed in a run.
 inline constexpr std::string_view node_failure_mark = "Non-zero status code returned while running ";
 
 /// ONNX Runtime's message as one readable line: without its source files, function signatures and status codes, and a
@@ -20,13 +20,13 @@ std::string take_logged_error();
 /// Remembers an error that ONNX Runtime logged.
 void remember_logged_error(std::string_view text);
 
-/// What a provider logged of itself: "NameExecutionProvider: text".
+/// A message that a provider logged about itself: "NameExecutionProvider: text".
 struct Remark {
   std::string provider;  ///< ONNX Runtime's name
   std::string text;
 };
 
-/// What was logged while a session was made.
+/// Errors and remarks that were logged while a session was created.
 struct SessionLog {
   /// The last error that was only logged. ONNX Runtime reports an error of a provider's GetCapability only in its
   /// log.

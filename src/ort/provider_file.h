@@ -4,8 +4,8 @@
 
 namespace gpux::ort {
 
-/// What a provider's library is by what it exports. A file can be both: ONNX Runtime then treats it as a bridge even
-/// where it is registered as a plugin.
+/// The kind of a provider library, by its exported symbols. A file can be both: ONNX Runtime then treats it as a bridge
+/// even where it is registered as a plugin.
 struct ProviderFile {
   bool is_known = false;   ///< false: no library that can be read, and nothing is known but its name
   bool is_bridge = false;  ///< exports GetProvider: works with the ONNX Runtime library that it was built with

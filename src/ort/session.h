@@ -192,7 +192,7 @@ class Session {
   /// another computes.
   [[nodiscard]] bool uses_pinned_memory() const noexcept;
 
-  /// What ONNX Runtime and the providers logged while this was made.
+  /// Messages that ONNX Runtime and the providers logged while the session was created.
   [[nodiscard]] const SessionLog& log() const noexcept;
 
   /// Which provider got which node.

@@ -22,7 +22,7 @@
 #include "ort/staging.h"
 #include "ort/value_place.h"
 
-/// What the sources of Session share.
+/// State that the sources of Session share.
 namespace gpux::ort {
 
 struct RunHandle::Options {
@@ -115,7 +115,8 @@ struct Session::State {
     return outputs.of(output) == Place::device && value && value.IsTensor();
   }
 
-  /// What a run copies between the host and devices: inputs and outputs on the host that the graph has on a device.
+  /// Counts the copies of a run between host and devices: inputs and outputs on the host whose place in the graph is a
+  /// device.
   void count_input(const std::string& name, const Value& value) const;
   void count_inputs(const NamedValues& values) const;
   void count_outputs(const NamedValues& values) const;

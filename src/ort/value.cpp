@@ -195,7 +195,7 @@ Error translate(const Ort::Exception& exception) {
   const std::string text = exception.what();
   const ErrorCode code = code_of(exception.GetOrtErrorCode(), text);
   const std::string message = readable_message(text);
-  if (says_lost_device(code, message)) return {code, {.kind = Subject::Kind::device, .name = {}}, message};
+  if (reports_lost_device(code, message)) return {code, {.kind = Subject::Kind::device, .name = {}}, message};
   return {code, message};
 }
 

@@ -9,7 +9,7 @@
 
 #include "pipeline/task.h"
 
-/// What the logits of a text's tokens mean. Pure.
+/// Answers from the logits of a text's tokens: entities and answers to questions. Pure.
 namespace gpux::pipeline {
 
 /// A token of a text: its bytes, and whether it continues the word of the token before.

@@ -28,7 +28,7 @@ const SignatureEntry& input_entry(const Signature& signature, std::string_view n
 /// none.
 const SignatureEntry& only_input(const Signature& signature, const std::string& what);
 
-/// What texts for the input that is given images become.
+/// How texts for the image input are read.
 enum class Images : std::uint8_t {
   read,     ///< what the model takes
   as_given  ///< strings, to be read later
@@ -54,10 +54,10 @@ NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const S
 /// place.
 Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
-/// One object a line: a list however many there are.
+/// Reads JSON lines, one object per line; always a list.
 Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
-/// One value, in the same way.
+/// Reads one value for the input `entry`, as read_json_items() does.
 Value read_json_input(std::string_view text, const SignatureEntry& entry, const ImageInput* image = nullptr,
                       Images images = Images::read);
 

@@ -28,7 +28,7 @@ struct Part {
   std::vector<TokenPlace> places;  ///< positions of the tokens in the row's text; empty if the task does not need them
 };
 
-/// What was given, ready for the model.
+/// Inputs that are tokenized and ready for the model.
 struct Prepared {
   std::vector<Part> parts;         ///< in the order of the rows; each row has at least one
   std::vector<std::string> texts;  ///< a row: the text in which the answer lies; empty where the task does not ask
@@ -44,7 +44,7 @@ struct PrepareOptions {
   std::size_t max_text_bytes = 0;
 };
 
-/// What was given, checked and not yet prepared: a row for each text or pair. Shares the memory of what was given.
+/// Inputs that are checked but not tokenized: a row for each text or pair. Shares the memory of what was given.
 struct TextRows {
   Tensor texts, pairs;                     ///< strings; `pairs` empty where none are given
   std::size_t count = 0;                   ///< rows
@@ -62,21 +62,22 @@ struct TextRows {
 /// A model that is given texts, and answers as its task has it. Each text, or pair, has a run of its own: its answer
 /// does not depend on what else is asked. Immutable: may be used by several threads at once.
 ///
-/// What callers give: strings of [batch], named by the task: `text` and maybe `text_pair`; `query` and `text` for
-/// text-ranking; `question` and `context` for question-answering. Other inputs of the model are given along with them.
-/// Or the model's own inputs, and no text: takes_text() is false then, and all of this has no part in it.
+/// Inputs: strings of [batch], named by the task: `text` and maybe `text_pair`; `query` and `text` for text-ranking;
+/// `question` and `context` for question-answering. Other inputs of the model are given along with them. Or the model's
+/// own inputs, and no text: takes_text() is false then, and all of this has no part in it.
 ///
-/// What they get: the model's outputs, of all rows; for text-ranking also `scores` float32 of [batch]; for
+/// Outputs: the model's outputs, of all rows; for text-ranking also `scores` float32 of [batch]; for
 /// token-classification `entities`, and for question-answering `answers`, alone: JSON texts of [batch].
 class Pipeline {
  public:
   /// Errors of the tokenizer; invalid_model where the model's inputs or outputs are not those of the task.
   Pipeline(TextSettings settings, const Signature& model);
 
-  /// What callers give and get. The model's own inputs are there too, none required.
+  /// Inputs and outputs for callers: the texts of the task, the model's own inputs, none of them required, and the
+  /// outputs.
   [[nodiscard]] const Signature& signature() const noexcept { return signature_; }
 
-  /// What is given with texts: signature()'s inputs without those that are made of them.
+  /// Inputs that callers may pass along with texts: signature() without the inputs that are made of the texts.
   [[nodiscard]] std::vector<SignatureEntry> text_inputs() const;
 
   [[nodiscard]] const TextSettings& settings() const noexcept { return settings_; }
@@ -92,7 +93,8 @@ class Pipeline {
   /// The rows of what was given. One text for many is tokenized here, once. Error invalid_input.
   [[nodiscard]] TextRows rows(const NamedValues& given, const PrepareOptions& options = {}) const;
 
-  /// What a row needs: one run, or several for a long context. Errors invalid_input, which name no row.
+  /// Tokenizes a row into the inputs of its runs: one run, or several for a long context. Errors invalid_input, which
+  /// name no row.
   [[nodiscard]] std::vector<Part> prepare_row(const TextRows& rows, std::size_t row) const;
 
   /// The row's text, in which places lie; empty where the task does not ask for it.

@@ -8,7 +8,7 @@
 
 namespace gpux::pipeline {
 
-/// What a model does with texts, by the names that Hugging Face gives its pipelines; `none`: whatever its outputs say.
+/// Task of a model that reads texts, as Hugging Face names its pipelines; `none`: its outputs are returned as they are.
 enum class Task : std::uint8_t { none, text_classification, text_ranking, token_classification, question_answering };
 
 inline constexpr std::array<std::pair<Task, std::string_view>, 5> task_names{{
@@ -19,7 +19,7 @@ inline constexpr std::array<std::pair<Task, std::string_view>, 5> task_names{{
     {Task::question_answering, "question-answering"},
 }};
 
-/// What text ranking makes a score of a logit with, by the names that torch.nn has.
+/// Function with which text ranking turns a logit into a score, by the names that torch.nn has.
 enum class PairActivation : std::uint8_t { identity, sigmoid, tanh };
 
 /// How the tokens of a word, and the words of a name, become one entity; as Hugging Face's aggregation_strategy.

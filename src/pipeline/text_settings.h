@@ -38,11 +38,11 @@ struct TextSettings {
   std::size_t max_answer_tokens = 15;                     ///< question answering
 };
 
-/// What gpux.yml says, and the files beside the model, which count where it says nothing: tokenizer.json,
-/// tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label, problem_type),
-/// config_sentence_transformers.json (activation_fn, default_prompt_name). `project` may be null. Empty where the model
-/// takes no tokens, or there is no tokenizer beside it and none is named. Errors not_found, invalid_model with the
-/// file's name; invalid_config with gpux.yml's place.
+/// Reads the text settings from gpux.yml and, for what it does not set, from the files next to the model:
+/// tokenizer.json, tokenizer_config.json, sentence_bert_config.json, config.json (architectures, id2label,
+/// problem_type), config_sentence_transformers.json (activation_fn, default_prompt_name). `project` may be null. Empty
+/// where the model takes no tokens, or there is no tokenizer beside it and none is named. Errors not_found,
+/// invalid_model with the file's name; invalid_config with gpux.yml's place.
 std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx_file, const ProjectFile* project,
                                                const Signature& signature);
 
@@ -50,8 +50,8 @@ std::optional<TextSettings> read_text_settings(const std::filesystem::path& onnx
 /// and gives the task. Errors invalid_model with the file's name.
 Task require_text_settings(const std::filesystem::path& folder);
 
-/// What gpux.yml may declare of a model: where the model takes tokens, also the texts that they are made of, and what
-/// tasks answer.
+/// The inputs and outputs that gpux.yml may declare: where the model takes tokens, also the texts that they are made
+/// of, and what tasks answer.
 Signature declarable(const Signature& model, const ProjectFile& project);
 
 }  // namespace gpux::pipeline

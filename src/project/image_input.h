@@ -21,9 +21,9 @@ struct ImageInput {
   image::Sources sources;
 };
 
-/// What `preprocessing` of gpux.yml makes of the model's inputs; `project` may be null. Empty where it has no key that
-/// is about images. Error invalid_config where the model has no input, or several, that could be one (a tensor of
-/// rank 4 of numbers), or it takes other sizes than the recipe makes.
+/// The image input of the model with its recipe, from `preprocessing` in gpux.yml; `project` may be null. Empty where
+/// it has no key that is about images. Error invalid_config where the model has no input, or several, that could be one
+/// (a tensor of rank 4 of numbers), or it takes other sizes than the recipe makes.
 std::optional<ImageInput> image_input(const ProjectFile* project, const Signature& signature,
                                       const image::Sources& sources);
 

@@ -16,11 +16,12 @@ struct Tolerance {
 
 using ToleranceOf = std::function<Tolerance(ElementType)>;
 
-/// What two providers that both compute a model well may differ by: they add in another order and may keep sums in the
-/// element's own precision. Some units in the last place of the floating types; integers, bools and strings exactly.
+/// Tolerance between two providers that both compute a model correctly: they add in different orders and may keep sums
+/// in the element's own precision. Some units in the last place of the floating types; integers, bools and strings
+/// exactly.
 Tolerance provider_tolerance(ElementType type);
 
-/// What the ONNX project's own runner allows on its cases, whose expected values are exact.
+/// Tolerance of the ONNX project's own test runner, for its cases, whose expected values are exact.
 Tolerance suite_tolerance(ElementType type);
 
 /// How far two values are apart. Sequences and maps count all their tensors together.

@@ -7,11 +7,11 @@
 
 namespace gpux::runtime {
 
-/// What a DeviceTensor is: a value of a session of this process, or a tensor of the host.
+/// State of a DeviceTensor: a value of a session of this process, or a tensor of the host.
 struct DeviceTensorState {
   std::variant<Tensor, ort::DeviceValue> value;
 
-  /// Null where it is on the host.
+  /// The value on the device; null if the tensor is on the host.
   static const ort::DeviceValue* device_value(const DeviceTensor& tensor) noexcept;
   static DeviceTensor wrap(std::variant<Tensor, ort::DeviceValue> value);
 };

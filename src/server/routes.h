@@ -13,7 +13,7 @@ namespace gpux::server {
 /// All routes, in the order in which they are tried and documented.
 [[nodiscard]] std::span<const Route> all_routes();
 
-/// What the routes have for a request.
+/// The route that matches a request, with the parameters of its path.
 struct RouteMatch {
   const Route* route = nullptr;              ///< null: none
   std::optional<std::string> name, version;  ///< of the path
@@ -21,7 +21,7 @@ struct RouteMatch {
   Protocol protocol = Protocol::own;         ///< in which errors are written
 };
 
-/// Pure.
+/// Finds the route of a request by method and path. Pure.
 [[nodiscard]] RouteMatch match_route(const http::Request& request);
 
 }  // namespace gpux::server

@@ -25,7 +25,7 @@ struct ServerRecord {
 /// Where the records are, and the logs and control sockets of this process; made where it is missing.
 std::filesystem::path servers_folder();
 std::filesystem::path own_log_file();
-/// Empty where the home's path is too long for a socket's name.
+/// Path of the control socket of this process; empty if the home's path is too long for a socket's name.
 std::filesystem::path own_control_socket();
 
 /// The log and the control socket of this process, which are removed when this goes. Its construction removes what
@@ -39,7 +39,7 @@ class OwnFiles {
   OwnFiles(const OwnFiles&) = delete;
   OwnFiles& operator=(const OwnFiles&) = delete;
 
-  /// At once.
+  /// Removes the files now.
   static void remove() noexcept;
 };
 
@@ -59,20 +59,21 @@ class OwnRecord {
 /// Servers of this user that run now, oldest first.
 std::vector<ServerRecord> running_servers();
 
-/// Those that ended without removing their records, as they were killed: the last one first.
+/// Servers that were killed, so that their records remained; the most recent first.
 std::vector<ServerRecord> killed_servers();
 
 /// The server that `text` means: its process, port, or the name of a model that it alone serves; empty: the only one.
 /// Error not_found, which lists them, and usage where several fit.
 ServerRecord find_server(const std::string& text);
 
-/// The same among running servers, or where none fits among killed ones: for their logs.
+/// find_server() among the running servers, or if none fits among the killed ones, for reading their logs. Errors as
+/// find_server().
 ServerRecord find_logged_server(const std::string& text);
 
 /// Whether it still runs.
 bool is_running(const ServerRecord& record);
 
-/// What a server answered over its control socket.
+/// Answer of a server over its control socket.
 struct ControlAnswer {
   int status = 0;    ///< of HTTP: 200, 503
   std::string line;  ///< the first line, with the status

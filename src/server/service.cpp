@@ -123,7 +123,7 @@ http::Response Service::preflight_answer(const http::Request& request, const Rou
 }
 
 // Memory that the JSON of a request takes for each of its bytes while it is read, as a measure of the work.
-constexpr std::uint64_t bytes_to_read_a_byte = 16;
+constexpr std::uint64_t json_reading_bytes_per_byte = 16;
 
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RouteMatch match = match_route(exchange->request());
@@ -147,7 +147,7 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
     }
     RouteCall later = call;
     later.is_read_later = true;
-    do_later(call, bytes * bytes_to_read_a_byte, [later = std::move(later), route] {
+    do_later(call, bytes * json_reading_bytes_per_byte, [later = std::move(later), route] {
       dispatch(later, route);
       return false;
     });

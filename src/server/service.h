@@ -38,10 +38,10 @@ class Service {
 
   [[nodiscard]] bool ready() const noexcept { return state_.is_ready; }
 
-  /// Where /metrics gets the transport's counters.
+  /// Sets the function that /metrics gets the counters of HTTP from.
   void set_counters(std::function<http::Counters()> counters) { state_.counters = std::move(counters); }
 
-  /// Those of gRPC, if it is served. Before the first request.
+  /// Sets the counters of gRPC, if it is served. Must be called before the first request.
   void set_grpc_counts(std::shared_ptr<const GrpcCounts> counts) { state_.grpc_counts = std::move(counts); }
 
  private:

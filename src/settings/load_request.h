@@ -15,7 +15,7 @@
 
 namespace gpux {
 
-/// What worker processes are for a command.
+/// How a command uses worker processes.
 enum class WorkerUse : std::uint8_t {
   none,       ///< it has none
   once,       ///< one that ended is an error
@@ -68,7 +68,7 @@ LoadRequest request_of_variables();
 /// All GPUX_* variables that gpux reads.
 std::vector<std::string> variable_names();
 
-/// What is wrong with the value of one of them; empty where it is not set or will do.
+/// Problem of the value of this GPUX_* variable; empty if it is valid or not set.
 std::string variable_problem(const std::string& name);
 
 /// The variable's text; empty where it is not set.

@@ -26,9 +26,9 @@ std::chrono::milliseconds read_duration(const std::string& text, const Source& s
 std::chrono::milliseconds read_wait(const std::string& text, const Source& source);      ///< 0, or a duration
 BatchAxis read_batch_axis(const std::string& text, const Source& source);                ///< 0, none
 
-/// NAME=PATH.
+/// Reads a provider library, NAME=PATH.
 ProviderLibrary read_provider_library(const std::string& text, const Source& source);
-/// KEY=VALUE.
+/// Reads an entry, KEY=VALUE.
 std::pair<std::string, std::string> read_entry(const std::string& text, const Source& source);
 /// [PROVIDER.]KEY=VALUE; `provider` is empty where the text has none.
 ProviderOptions read_provider_option(const std::string& text, const Source& source);

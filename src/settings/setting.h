@@ -45,11 +45,11 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
-/// Empty: nobody set it.
+/// A setting that may be unset (empty).
 template <typename Value>
 using MaybeSetting = std::optional<Setting<Value>>;
 
-/// Takes the other setting where there is none yet.
+/// Sets `setting` to `otherwise` if it is unset.
 template <typename Value>
 void fill(MaybeSetting<Value>& setting, const MaybeSetting<Value>& otherwise) {
   if (!setting) setting = otherwise;

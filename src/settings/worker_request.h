@@ -8,7 +8,7 @@
 
 namespace gpux {
 
-/// How many runs of a model may go on side by side.
+/// Number of runs of a model that may execute at the same time, as requested.
 struct WorkerRequest {
   enum class Kind : std::uint8_t {
     count,      ///< so many; one uses all threads, several use one each

@@ -31,14 +31,14 @@ class BlobFolder {
   /// A small blob's content, its digest checked. Error storage where it is missing, damaged or above 4 MiB.
   [[nodiscard]] std::string read_text(const std::string& digest) const;
 
-  /// What is wrong with the blob ("is missing", …), or nothing. Reads all of it.
+  /// Verifies a blob. Returns the problem ("is missing", …); empty: it is intact. Reads the whole blob.
   [[nodiscard]] std::string damage(const Blob& blob) const;
 
   /// Makes the names written so far last through a loss of power.
   void flush() const;
 
  private:
-  /// By its size alone.
+  /// Whether the blob exists with its whole size. Does not read it.
   [[nodiscard]] bool has_whole(const Blob& blob) const;
 
   std::filesystem::path folder_;

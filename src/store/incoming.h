@@ -34,7 +34,7 @@ class IncomingBlob {
   /// After the last byte: keeps the blob if it has the digest. Otherwise false, and nothing has arrived.
   [[nodiscard]] bool finish();
 
-  /// Another process finished it while this one waited for it.
+  /// Whether another process has finished it meanwhile.
   [[nodiscard]] bool is_finished() const noexcept { return !part_; }
 
  private:

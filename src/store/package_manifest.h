@@ -34,7 +34,7 @@ struct StoredFile {
   Blob blob;
 };
 
-/// What a package holds, as its OCI manifest says it.
+/// Content of a package, from its OCI manifest.
 struct PackageManifest {
   std::string name;  ///< gpux.yml's, or the file's stem
   std::string version;
@@ -71,7 +71,7 @@ struct References {
 
 References references_of(std::string_view json, const std::string& name);
 
-/// What an index says about a manifest besides its digest.
+/// Media type and artifact type of a manifest, as an index lists them.
 struct ManifestTypes {
   std::string media_type = oci_manifest_type;
   std::string artifact_type = modelpack_artifact_type;  ///< empty: none

@@ -11,7 +11,7 @@ struct Reference {
   std::string name;
   std::string tag = "latest";
 
-  /// "NAME:TAG"
+  /// The reference as text: "NAME:TAG".
   [[nodiscard]] std::string text() const { return name + ":" + tag; }
 
   auto operator<=>(const Reference&) const = default;

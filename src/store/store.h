@@ -110,7 +110,8 @@ class Store {
   /// file system has them. The files are not to be changed.
   [[nodiscard]] std::filesystem::path materialize(const StoredModel& model) const;
 
-  /// What is wrong with the stored package, file by file: "'model.onnx' has changed". Reads all of it.
+  /// Verifies each file of the stored package. Returns one message per problem: "'model.onnx' has changed". Reads all
+  /// files.
   [[nodiscard]] std::vector<std::string> verify(const StoredModel& model) const;
 
  private:

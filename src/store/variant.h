@@ -6,7 +6,7 @@
 
 namespace gpux {
 
-/// What an optimized graph depends on. The texts are compared, never read.
+/// Provider, device and machine that an optimized graph was made for. The texts are compared, never parsed.
 struct VariantTarget {
   std::string provider;            ///< gpux's ids of the providers it was made for, by commas
   std::string runtime_version;     ///< version of ONNX Runtime
@@ -18,7 +18,7 @@ struct VariantTarget {
   bool operator==(const VariantTarget&) const = default;
 };
 
-/// What a variant of another precision is, and how near it is to the model.
+/// Precision of a variant, and its agreement with the model.
 struct VariantPrecision {
   std::string name;          ///< "int8"
   unsigned weight_bits = 8;  ///< that the weights use: 8, or 7 where processors without VNNI are to run it

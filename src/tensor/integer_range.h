@@ -16,7 +16,7 @@ struct Integer {
   [[nodiscard]] std::uint64_t two_complement() const noexcept { return negative ? 0 - magnitude : magnitude; }
 };
 
-/// What an integer type holds.
+/// Lowest and highest value of an integer type.
 struct IntegerRange {
   std::int64_t lowest = 0;
   std::uint64_t highest = 0;
@@ -26,7 +26,7 @@ struct IntegerRange {
   }
 };
 
-/// Empty for types that are not integers; bool holds 0 and 1.
+/// Range of an integer type; empty for other types. That of bool is 0 to 1.
 [[nodiscard]] inline std::optional<IntegerRange> integer_range(ElementType type) noexcept {
   const std::size_t bits = bits_of(type);
   switch (type) {

@@ -18,7 +18,7 @@
 /// One element of a tensor as JSON writes it. What is read a million times is here, what a message needs is not.
 namespace gpux::json {
 
-/// What reading an element found wrong; the reader adds the place. Empty where all is well.
+/// Error message of reading an element, without its place, which the reader adds. Empty: no error.
 using Failure = std::string;
 
 enum class Special : std::uint8_t { none, nan, infinity, negative_infinity };

@@ -33,13 +33,13 @@ class CsvReader {
   int take_byte();
   /// "\r\n" is given as "\n".
   int take();
-  /// One field; what it ended with: a comma, a line feed or EOF.
+  /// Reads one field; returns the character that ended it: a comma, a line feed or EOF.
   int read_field(std::string& field);
   int read_quoted(std::string& field);
   [[noreturn]] void refuse(std::string_view what) const;
-  /// The last character read is not UTF-8.
+  /// Throws: the last character read is not UTF-8.
   [[noreturn]] void refuse_encoding();
-  /// It is a NUL.
+  /// Throws: the last character read is a NUL.
   [[noreturn]] void refuse_nul();
 
   std::FILE* file_;

@@ -15,7 +15,7 @@ struct MessageDeleter {
 
 using Message = std::unique_ptr<char, MessageDeleter>;
 
-/// Throws what a function had to say, if anything.
+/// Throws the error message of a library function, if there is one.
 inline void check(char* message, ErrorCode code) {
   const Message owner(message);
   if (owner) throw Error(code, owner.get());

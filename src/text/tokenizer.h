@@ -69,21 +69,21 @@ class EncodedText {
   std::shared_ptr<const State> state_;
 };
 
-/// What tokenizer.json says, by Hugging Face's own library. Its truncation and padding do not count: each call says
-/// what it wants. Never changed once it is made: may be used by several threads at once. Copies are the same one, and
-/// so are those made of the same text while one of them lives: vocabularies are large.
+/// A tokenizer.json in Hugging Face's own library. Truncation and padding in the file are ignored: each call sets them.
+/// Immutable and thread-safe. Copies share one vocabulary, as do tokenizers made of the same text while one of them
+/// lives.
 class Tokenizer {
  public:
   /// `changes` is what the files next to tokenizer.json change in it: as gpux_tokenizer_open() takes them. Errors
   /// not_found, storage, invalid_model (it is no tokenizer, or does not go with the changes).
   static Tokenizer from_file(const std::filesystem::path& tokenizer_json, std::string_view changes = {});
-  /// Error invalid_model.
+  /// A tokenizer from the content of a tokenizer.json. Error invalid_model.
   static Tokenizer from_json(std::string_view json, std::string_view changes = {});
 
   /// Whether they are the same one.
   bool operator==(const Tokenizer&) const = default;
 
-  /// `text` is UTF-8. Error invalid_input, also for bytes that are not UTF-8.
+  /// Tokenizes a text, or a pair, in UTF-8. Error invalid_input, also for bytes that are not UTF-8.
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   [[nodiscard]] Encoding encode(std::string_view text, std::string_view pair, const EncodeOptions& options = {}) const;
 
@@ -93,7 +93,7 @@ class Tokenizer {
   [[nodiscard]] Encoding encode(const EncodedText& first, std::string_view pair,
                                 const EncodeOptions& options = {}) const;
 
-  /// Error invalid_input, also for an id that is not in the vocabulary.
+  /// The text of the tokens. Error invalid_input, also for an id that is not in the vocabulary.
   [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids, bool skip_special_tokens = true) const;
 
   [[nodiscard]] std::optional<std::string> token(std::uint32_t id) const;

@@ -41,7 +41,7 @@ ProcessorFacts with_cpuset(const ProcessorFacts& facts, unsigned first, unsigned
   return part;
 }
 
-TEST(ShareProcessors, Table) {
+TEST(ShareProcessors, SplitsCoresByReplicaWithinNumaNodes) {
   struct Row {
     const char* name;
     ProcessorFacts facts;

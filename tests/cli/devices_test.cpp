@@ -184,7 +184,7 @@ TEST_F(Devices, AnswerWithTheReasonWhereAllHaveFailed) {
   EXPECT_EQ(server_->wait(), 0);
 }
 
-TEST_F(Devices, EndWhileOneIsOut) {
+TEST_F(Devices, ServerShutsDownWhileADeviceIsOutOfService) {
   start("2", "broken:2@0");
   EXPECT_THAT(ask_until([&] { return state_of(0) == "out"; }), testing::IsEmpty());
   server_->signal(SIGTERM);

@@ -321,7 +321,7 @@ const ResumedFile resumed_files[]{{"v.jsonl"},
                                   {"v.npy", {"--encoding", "binary"}},
                                   {"v.jsonl", {"--encoding", "base64"}}};
 
-TEST_F(Embed, ResumesBehindWhatIsWhole) {
+TEST_F(Embed, ResumesAfterTheLastCompleteVector) {
   const std::string first = "{\"text\": \"one\"}\n";
   std::string lines = first;
   for (std::size_t i = 0; i < 20; ++i) lines += "{\"text\": \"line " + std::string(i, 'a') + "\"}\n";

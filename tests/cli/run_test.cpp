@@ -40,7 +40,7 @@ struct Answer {
   const char* json;
 };
 
-TEST(Run, Answers) {
+TEST(Run, PrintsTheOutputsOfInputsInEveryForm) {
   const Program gpux;
   for (const Answer& one : std::vector<Answer>{
            {"add.onnx", {"-i", "x=[[1, 2, 3]]"}, R"({"y": [[2, 4, 6]]})"},

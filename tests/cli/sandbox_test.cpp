@@ -110,7 +110,7 @@ TEST(Sandbox, RefusesWhatAnOperatorTriesAndTheServerLives) {
 }
 
 // What the attempts do where nothing holds them: else the test above could not fail.
-TEST(Sandbox, IsWhatRefusesThem) {
+TEST(Sandbox, AttemptsSucceedWithoutIt) {
   const Program gpux;
   const std::string secret = secret_in(gpux), made = (gpux.folder().path() / "made").string();
   const Serving server(gpux, hostile({"--isolation", "process"}));

@@ -93,7 +93,7 @@ TEST_F(ServeText, RefusesATokenThatTheModelHasNoEmbeddingFor) {
   EXPECT_EQ(server.json(post("/embed", body_of({"a", "b"}))).size(), 2U) << "other texts are answered";
 }
 
-TEST_F(ServeText, SharesRunsAsItIsTold) {
+TEST_F(ServeText, BatchesTextsAsTheFlagsAllow) {
   const std::vector<std::string> texts{"one line", "the model runs", "a longer text, of more words than the others",
                                        "b"};
   std::vector<std::string> arguments{"--normalize"};

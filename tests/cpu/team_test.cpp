@@ -48,7 +48,7 @@ TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {
   EXPECT_EQ(done, 400);
 }
 
-TEST(Team, EndsWithItsLead) {
+TEST(Team, RethrowsTheExceptionOfItsLead) {
   EXPECT_THROW(Team::run(2, one_after_the_other, [](Team& /*team*/) { throw std::out_of_range("of no use"); }),
                std::out_of_range);
 }

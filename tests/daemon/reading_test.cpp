@@ -46,7 +46,7 @@ TEST(CompletedPrefix, EndsBeforeTheFirstThatIsOpen) {
   EXPECT_EQ(prefix.open(), 0U);
 }
 
-TEST(Rotation, FindsWhatIsStillToBeRead) {
+TEST(Rotation, ListsTheFilesThatAreNotReadYet) {
   struct {
     std::vector<FolderFile> folder;
     std::uint64_t inode;

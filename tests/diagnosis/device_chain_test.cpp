@@ -194,7 +194,7 @@ std::vector<Check> chain_of(const std::string& text) {
 }
 
 // From the files of a machine to the command.
-TEST(Chain, OfAMachine) {
+TEST(DeviceChain, NamesTheNextCommandForAMachine) {
   struct Case {
     const char* name;
     std::string machine;

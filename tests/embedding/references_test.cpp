@@ -95,18 +95,18 @@ class Reference : public CpuRuntime, public testing::WithParamInterface<Model> {
   std::vector<std::string> sentences_;
 };
 
-TEST_P(Reference, IsMet) {
+TEST_P(Reference, EmbeddingsMatchSentenceTransformers) {
   expect_reference(vectors_of(embedder(), sentences_, 1));
 }
 
-TEST_P(Reference, IsMetWithSharedRuns) {
+TEST_P(Reference, EmbeddingsMatchInSharedRuns) {
   const TextEmbedder exact = embedder();
   EXPECT_EQ(exact.batching(false).limits.max_rows, 1) << "nothing is known yet";
   EXPECT_GT(exact.batching(true).limits.max_rows, 1) << "the runs that were tried gave other bits";
   expect_reference(vectors_of(exact, sentences_, 2));
 }
 
-TEST_P(Reference, IsMetInThroughputMode) {
+TEST_P(Reference, EmbeddingsMatchInThroughputMode) {
   expect_reference(vectors_of(embedder(TextBatching::throughput), sentences_, 2));
 }
 

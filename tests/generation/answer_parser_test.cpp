@@ -266,7 +266,7 @@ TEST(AnswerParser, LeavesOutWhereAnEnforcedAnswerIsCut) {
   }
 }
 
-TEST(Json, IsKnownWhateverItsNumbers) {
+TEST(IsJson, AcceptsNumbersBeyondFloat64) {
   for (const std::string text :
        {"0", "-1.5e+3", "1e400", "12345678901234567890123", "\"\"", "\"a\\\"\\u00e9\"", "true", "null", "[]", "{}",
         " [1, [], {}] ", R"({"a": {"b": [1, {"c": null}]}, "d": "}"})", "[[[[1]]]]"}) {

@@ -366,7 +366,7 @@ TEST_P(Engines, EndWhatRunsWhenTheyAreDestroyed) {
   EXPECT_EQ(answer.get().error->code(), ErrorCode::interrupted);
 }
 
-TEST_P(Engines, EndWhatIsLate) {
+TEST_P(Engines, EndRequestsPastTheirDeadline) {
   const auto one = engine();
   EngineRequest late = request(1);
   late.deadline = steady_clock::now();
@@ -375,7 +375,7 @@ TEST_P(Engines, EndWhatIsLate) {
   EXPECT_EQ(answer.error->code(), ErrorCode::deadline_exceeded);
 }
 
-TEST_P(Engines, RefuseWhatDoesNotFit) {
+TEST_P(Engines, RefuseOptionsAndRequestsThatDoNotFit) {
   const auto failure = [](const GeneratorOptions& options) -> std::string {
     try {
       (void)engine(options);

@@ -32,7 +32,7 @@ struct Refusal {
   std::vector<std::string> words;
 };
 
-TEST(ResponseFormat, IsOpenAis) {
+TEST(ResponseFormat, BecomesAnOutputConstraint) {
   for (const Row& row : std::vector<Row>{
            {"null", {}},
            {R"({"type": "text"})", {}},

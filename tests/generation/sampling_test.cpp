@@ -251,7 +251,7 @@ TEST(ChooseToken, TemperatureZeroIsGreedy) {
 }
 
 // It looks at fewer tokens than the steps one by one, and chooses the same.
-TEST(Choice, IsThatOfTheSteps) {
+TEST(ChooseToken, EqualsTheSamplingStepsOneByOne) {
   std::mt19937 random(11);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (int trial = 0; trial < 300; ++trial) {

@@ -331,7 +331,7 @@ TEST(Layers, PublicHeadersShowNoOtherLibrarysTypes) {
   }
 }
 
-TEST(Layers, NoFileIsADrawer) {
+TEST(Layers, NoFileIsCalledUtilsHelpersOrCommon) {
   const std::regex drawer("(.*(util|helper|common|misc|manager).*)", std::regex::icase);
   for (const fs::path& file : files_of(source_folder)) {
     const std::string name = file.stem();

@@ -94,7 +94,7 @@ class FusedAttention : public CpuRuntime, public testing::WithParamInterface<Cas
   test::TemporaryFolder folder_;
 };
 
-TEST_P(FusedAttention, GivesTheSame) {
+TEST_P(FusedAttention, ComputesTheSameAsTheUnfusedGraph) {
   const fs::path model = plain();
   const auto fused = onnx::with_fused_attention(read_file(model));
   ASSERT_TRUE(fused.has_value());

@@ -19,11 +19,11 @@ struct Case {
 };
 
 TEST(PackageChoice, IsWhatTheMachineSupports) {
-  const MachineFacts bare{}, newest{.nvidia_driver = "580.65.06", .least_compute_capability = 90, .core = "1.31.1"},
-      older{.nvidia_driver = "550.54.15", .least_compute_capability = 80, .core = "1.31.1"},
-      oldest{.nvidia_driver = "470.256.02", .least_compute_capability = 75, .core = "1.31.1"},
-      pascal{.nvidia_driver = "580.65.06", .least_compute_capability = 61, .core = {}},
-      old_core{.nvidia_driver = {}, .least_compute_capability = 0, .core = "1.23.2"};
+  const MachineFacts bare{}, newest{.nvidia_driver = "580.65.06", .min_compute_capability = 90, .core = "1.31.1"},
+      older{.nvidia_driver = "550.54.15", .min_compute_capability = 80, .core = "1.31.1"},
+      oldest{.nvidia_driver = "470.256.02", .min_compute_capability = 75, .core = "1.31.1"},
+      pascal{.nvidia_driver = "580.65.06", .min_compute_capability = 61, .core = {}},
+      old_core{.nvidia_driver = {}, .min_compute_capability = 0, .core = "1.23.2"};
   const Case cases[] = {
       {"cuda", newest, "cuda", "for CUDA 13, which NVIDIA's driver 580.65.06 supports"},
       {"cuda", older, "cuda12",

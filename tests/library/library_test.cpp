@@ -64,7 +64,7 @@ class Library : public testing::Test {
   std::filesystem::path home_, encoder_;
 };
 
-TEST_F(Library, EmbedsAsTheEmbedderBelow) {
+TEST_F(Library, EmbedderEqualsTextEmbedder) {
   const Embedder embedder(encoder_.string());
   const std::vector<std::string> texts{"the cat", "a dog sat", "the cat sat on the mat"};
   const Embeddings embeddings = embedder.embed(texts);

@@ -151,7 +151,7 @@ TEST_F(LocateTest, TakesTheOnlyOnnxFileOfAFolderAndSaysSo) {
               HasSubstr("no ONNX file; 'gpux import' imports a Hugging Face folder"));
 }
 
-TEST_F(LocateTest, SaysWhatIsThereInstead) {
+TEST_F(LocateTest, ListsStoredModelsWhereANameIsNotFound) {
   EXPECT_THAT(failure(ErrorCode::not_found, "digits"), HasSubstr("'digits:latest' is stored here; the store is empty"));
   write_project("adder");
   build("adder", "digits:1");

@@ -70,7 +70,7 @@ TEST(IncomingBlob, PruneLeavesWhatIsBeingReceived) {
   EXPECT_EQ(IncomingBlobs(folder.path()).received(blob), 0U);
 }
 
-TEST(Adopt, NeedsEveryContent) {
+TEST(Adopt, FailsUntilEveryContentIsStored) {
   const test::TemporaryFolder folder;
   Store store(folder.path());
   const std::string a(64, 'a');

@@ -542,7 +542,7 @@ std::vector<std::uint64_t> counted_copies() {
 }
 
 // Two inputs of 24 bytes go to the device, and their product comes back for the Add.
-TEST(CopyCounts, AreThoseOfTheRuns) {
+TEST(CopyCounts, CountTheCopiesOfEachRun) {
   const std::string file = testing::TempDir() + "copies-" + std::to_string(::getpid());
   const ChildOutcome outcome = run_in_child({{"GPUX_EXAMPLE_COPIES", file}}, [](const Report& report) {
     Runtime runtime;

@@ -48,7 +48,7 @@ struct Row {
   const char* refusal = nullptr;
 };
 
-TEST(PlaceSessions, Table) {
+TEST(PlaceSessions, PutsThemOnDevicesWithEnoughFreeMemory) {
   const std::optional<std::uint64_t> unknown;
   for (const Row& row : std::vector<Row>{
            // One on each with room.

@@ -68,7 +68,7 @@ TEST(LostDevice, IsSaidByProvidersAlone) {
            Row{ErrorCode::interrupted, "device lost", false},
            Row{ErrorCode::internal, "an error", false},
        }) {
-    EXPECT_EQ(says_lost_device(row.code, row.message), row.is_lost) << row.message;
+    EXPECT_EQ(reports_lost_device(row.code, row.message), row.is_lost) << row.message;
   }
 }
 

@@ -300,7 +300,7 @@ TEST(VerdictLine, SaysWhyNoGpuRanWhenOneWasRequested) {
   EXPECT_EQ(to_line(verdict), "ran on webgpu, cpu; asked for gpu (--provider)");
 }
 
-TEST(VerdictJson, HoldsEverything) {
+TEST(VerdictJson, HasEveryMemberOfAVerdict) {
   Verdict verdict = three();
   verdict.tried[1].devices = {{.kind = "gpu", .name = "A \"card\"", .vendor = "NVIDIA", .index = 1}};
   verdict.tried[1].options = {{"device_id", "1"}};

@@ -202,7 +202,7 @@ TEST(Client, SaysThatAHeaderDoesNotEnd) {
 TEST(Client, EndsATransferThatIsTooSlow) {
   const RawServer server([](const auto&) { return http_answer(200, std::string(100'000, 'x')); },
                          std::chrono::milliseconds(10));
-  Client client({.stall_timeout = std::chrono::seconds(1), .least_bytes_per_second = 10'000});
+  Client client({.stall_timeout = std::chrono::seconds(1), .min_bytes_per_second = 10'000});
   std::string message;
   std::uint64_t bytes = 0;
   const auto take = [&](std::span<const std::byte> piece) { bytes += piece.size(); };
@@ -215,7 +215,7 @@ TEST(Client, EndsATransferThatIsTooSlow) {
 TEST(Client, GivesADocumentItsTime) {
   const RawServer server([](const auto&) { return http_answer(200, std::string(100'000, 'x')); },
                          std::chrono::milliseconds(10));
-  Client client({.least_bytes_per_second = 1, .document_timeout = std::chrono::seconds(1)});
+  Client client({.min_bytes_per_second = 1, .document_timeout = std::chrono::seconds(1)});
   std::string message;
   EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = at_once}, message), ErrorCode::network);
   EXPECT_THAT(message, HasSubstr("timed out"));

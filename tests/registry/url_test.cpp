@@ -66,13 +66,13 @@ TEST(Url, KnowsItsOriginAndThisMachine) {
 
 TEST(Url, DoesNotLeadOutOfEncryption) {
   const Url secure = parse_url("https://hub/a"), plain = parse_url("http://hub/a");
-  EXPECT_EQ(led_to(secure, "/b").text(), "https://hub/b");
-  EXPECT_EQ(led_to(secure, "https://other/b").text(), "https://other/b");
-  EXPECT_EQ(led_to(plain, "http://other/b").text(), "http://other/b");
-  EXPECT_EQ(led_to(plain, "https://hub/b").text(), "https://hub/b");
+  EXPECT_EQ(redirect_url(secure, "/b").text(), "https://hub/b");
+  EXPECT_EQ(redirect_url(secure, "https://other/b").text(), "https://other/b");
+  EXPECT_EQ(redirect_url(plain, "http://other/b").text(), "http://other/b");
+  EXPECT_EQ(redirect_url(plain, "https://hub/b").text(), "https://hub/b");
   for (const char* location : {"http://hub/a", "http://other/b", "http://localhost/b", "ftp://hub/a"}) {
     try {
-      static_cast<void>(led_to(secure, location));
+      static_cast<void>(redirect_url(secure, location));
       ADD_FAILURE() << location;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::network) << location;

@@ -27,7 +27,7 @@ struct Case {
   bool waits = false;
 };
 
-TEST(BatchPlan, Table) {
+TEST(BatchPlan, TakesRequestsUpToItsLimitsOrWaitsForThem) {
   const BatchLimits four{.max_rows = 4, .max_delay = 0us, .look_ahead = 3};
   const BatchLimits patient{.max_rows = 4, .max_delay = 5ms, .look_ahead = 3};
   const BatchLimits cheap{.max_rows = 8, .max_delay = 0us, .look_ahead = 8, .max_cost = 24};

@@ -28,7 +28,7 @@ struct Pair {
 
 class Tolerances : public testing::TestWithParam<Pair> {};
 
-TEST_P(Tolerances, ProviderTolerance) {
+TEST_P(Tolerances, ProviderToleranceDecidesWhichElementsMatch) {
   const Pair& pair = GetParam();
   const Difference difference = compare(read(pair.type, pair.expected), read(pair.type, pair.got), provider_tolerance);
   EXPECT_EQ(difference.mismatches, pair.mismatches) << to_string(pair.type) << ": " << difference.reason;

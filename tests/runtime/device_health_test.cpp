@@ -117,7 +117,7 @@ void expect_life(DeviceHealth health, const std::vector<Step>& steps) {
   }
 }
 
-TEST(DeviceHealth, Table) {
+TEST(DeviceHealth, LeavesAndReturnsToServiceByItsRunsAndTrials) {
   using enum Step::Event;
   using enum DeviceState;
   const DeviceHealth health({.first = 1s, .max = 4s, .calm = 60s});

@@ -42,7 +42,7 @@ class Processors {
 };
 
 // ONNX Runtime has threads of its own besides those that compute: only the difference counts.
-TEST_F(Threads, AreWhatWasAskedFor) {
+TEST_F(Threads, AreAsManyAsRequested) {
   const int one = threads({"--threads", "1"});
   EXPECT_EQ(threads({"--threads", "4"}), one + 3);
 }

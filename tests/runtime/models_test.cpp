@@ -73,7 +73,7 @@ std::vector<Answer> answers() {
   };
 }
 
-TEST_F(Models, AnswerExactly) {
+TEST_F(Models, ComputeTheExactExpectedOutputs) {
   for (const Answer& answer : answers()) {
     const Runtime runtime(test_model(answer.model));
     const NamedValues outputs = runtime.infer(answer.inputs);
@@ -216,7 +216,7 @@ TEST_F(Models, FailOnValuesThatANodeRefuses) {
   }
 }
 
-TEST_F(Models, AreAllTried) {
+TEST_F(Models, AreEachUsedByATest) {
   std::set<std::string> tried{"matmul_chain", "identity_string", "string_concat", "sequence_output", "zipmap_int64",
                               "zipmap_string", "optional_none", "opset_too_new", "unknown_operator", "unknown_domain",
                               "external_missing", "external_outside", "external_absolute", "identity_complex64", "any",

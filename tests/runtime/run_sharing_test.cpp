@@ -365,7 +365,7 @@ TEST(SharingTrial, FindsEachDependenceBetweenRows) {
   }
 }
 
-TEST(SharingTrial, TakesNoLuckForAProof) {
+TEST(SharingTrial, ProvesNothingByConstantOrChangingOutputs) {
   EXPECT_EQ(trial_of([](const Rows& r) { return each(r, [](float) { return 1.F; }); }).outcome, Outcome::constant);
   EXPECT_EQ(trial_of([](const Rows& r) { return each(r, [](float) { return std::nanf(""); }); }).outcome,
             Outcome::constant);

@@ -147,7 +147,7 @@ TEST_F(SeveralDevices, WaitForOneThatIsAwayInATrial) {
   EXPECT_EQ(made_[0].trials, 1);
 }
 
-TEST_F(SeveralDevices, TakeItBackWhenItWorks) {
+TEST_F(SeveralDevices, ReturnAFailedDeviceToServiceAfterATrial) {
   start(2);
   made_[0].is_broken = true;
   for (int i = 0; i < 20; ++i) expect_answer(3);
@@ -251,7 +251,7 @@ TEST_F(SeveralDevices, GetWorkByTheirSpeed) {
   EXPECT_EQ(made_[1].runs, slow);
 }
 
-TEST_F(SeveralDevices, EndWhileOneIsOut) {
+TEST_F(SeveralDevices, ShutDownWhileADeviceIsOutOfService) {
   start(3);
   made_[2].is_broken = true;
   for (int i = 0; i < 30; ++i) expect_answer(1);

@@ -433,7 +433,7 @@ TEST(Scheduler, ClosesWhenAllIsAnswered) {
   EXPECT_THAT(values(blocker.get()), ElementsAre(2));
 }
 
-TEST(Scheduler, TheEndAnswersEverybody) {
+TEST(Scheduler, ShutdownAnswersRunningAndWaitingRequests) {
   Doubler::Shared shared;
   std::future<InferAnswer> running, waiting;
   {
@@ -450,7 +450,7 @@ TEST(Scheduler, TheEndAnswersEverybody) {
 
 // Of the tests below: everything that has been seen counts as quick, however slow the machine is.
 SchedulerOptions everything_is_quick() {
-  return {.batch = {.max_rows = 8}, .can_batch = true, .quick_run = 100s, .quick_run_in_company = 100s};
+  return {.batch = {.max_rows = 8}, .can_batch = true, .quick_run = 100s, .quick_run_if_batchable = 100s};
 }
 
 // Sends the request, waiting for its answer, until such runs are known; the answer that came within submit().
@@ -512,7 +512,7 @@ TEST(SchedulerLanes, AreNotForOtherSizes) {
 TEST(SchedulerLanes, AreNotForRunsThatWereSlow) {
   Doubler::Shared shared;
   SchedulerOptions options = everything_is_quick();
-  options.quick_run = options.quick_run_in_company = 20ms;
+  options.quick_run = options.quick_run_if_batchable = 20ms;
   Scheduler scheduler(replicas(shared), options, replicas(shared));
   Caller caller(scheduler);
   shared.set_open(false);
@@ -546,7 +546,7 @@ TEST(SchedulerLanes, AreNotUsedWhileSomethingWaits) {
 TEST(SchedulerLanes, LeaveRequestsThatCouldShareARunToTheQueue) {
   Doubler::Shared shared;
   SchedulerOptions options = everything_is_quick();
-  options.quick_run_in_company = 0us;
+  options.quick_run_if_batchable = 0us;
   Scheduler scheduler(replicas(shared), options, replicas(shared));
   (void)send_until_here(scheduler, request({1}));
   shared.set_open(false);

@@ -57,7 +57,7 @@ TEST(ApiKeys, OfAFileSkipComments) {
   }
 }
 
-TEST(ApiKeys, AreTellingWhoAsks) {
+TEST(ApiKeys, IdentifyTheKeyOfARequest) {
   const std::vector<std::string> keys{"first-key-123", "second-key-456"};
   EXPECT_EQ(key_of(keys, "Bearer first-key-123", ""), 0);
   EXPECT_EQ(key_of(keys, "bearer second-key-456", ""), 1);

@@ -190,7 +190,7 @@ TEST_F(CountedGrpc, EachCallOnceByItsEnd) {
   EXPECT_THAT(prometheus_text(repository_->models(), {}), Not(HasSubstr("grpc")));
 }
 
-TEST_F(CountedGrpc, RefusalsToo) {
+TEST_F(CountedGrpc, CountsRefusedCalls) {
   GrpcServerOptions options;
   options.api_keys = {"first-key-123"};
   options.max_message_bytes = 1 << 20;

@@ -26,7 +26,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST_F(Grpc, SaysWhatItServes) {
+TEST_F(Grpc, ReportsServerAndModelMetadata) {
   serve({"add", "zipmap_string"});
   inference::ServerLiveResponse live;
   ASSERT_TRUE(stub_->ServerLive(context().get(), {}, &live).ok());
@@ -555,7 +555,7 @@ TEST_F(Grpc, RefusesWhatTheQueueHasNoRoomFor) {
   for (std::thread& client : clients) client.join();
 }
 
-TEST_F(Grpc, HoldsNoMoreThanItMay) {
+TEST_F(Grpc, RefusesCallsBeyondItsMemoryBudget) {
   GrpcServerOptions options;
   options.memory = std::make_shared<MemoryBudget>(4500);
   serve({"add", "slow"}, options);

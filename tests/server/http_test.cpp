@@ -232,7 +232,7 @@ TEST(Http, TheConnectionEndsWhereTheClientWantsIt) {
   EXPECT_TRUE(client.ended(std::chrono::seconds(5)));
 }
 
-TEST(Http, OldClientsAreServed) {
+TEST(Http, Http10ClientsAreServed) {
   const RunningServer running(echo);
   RawClient once(running.port());
   EXPECT_EQ(once.ask("GET /a HTTP/1.0\r\n\r\n").body, "/a");

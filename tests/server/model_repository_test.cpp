@@ -257,7 +257,7 @@ TEST(ModelRepository, KeepsAnEvictedVersionUntilItsSuccessorServes) {
   EXPECT_EQ(served.get_future().get(), "1");
 }
 
-TEST(ModelRepository, FollowsWhatIsThere) {
+TEST(ModelRepository, RefreshLoadsNewSourcesAndDropsVanishedOnes) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
@@ -439,7 +439,7 @@ TEST_F(HangingLoad, IsFollowedByNoOtherVersionOfWhatWasUnloadedMeanwhile) {
   EXPECT_THROW((void)repository.find("m", ""), Error);
 }
 
-TEST_F(HangingLoad, HoldsNoEndBack) {
+TEST_F(HangingLoad, DoesNotDelayShutdown) {
   ModelRepository repository(shelf_.look());
   repository.load_all();
   std::string told;
@@ -576,7 +576,7 @@ TEST(ModelRepository, EvictsByInferenceAlone) {
 }
 
 // Metadata of a model that is not in memory.
-TEST(ModelRepository, KnowsAnEvictedModel) {
+TEST(ModelRepository, DescribesAnEvictedModel) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
@@ -590,7 +590,7 @@ TEST(ModelRepository, KnowsAnEvictedModel) {
 }
 
 // A list that cannot be read keeps nobody from being served, loaded or watched.
-TEST(ModelRepository, GoesOnWithoutItsList) {
+TEST(ModelRepository, KeepsServingWhereItsListCannotBeRead) {
   Shelf shelf;
   shelf.put("m", "1");
   shelf.put("n", "1");
@@ -676,7 +676,7 @@ TEST(ModelRepository, SurvivesWhateverARequestThrows) {
 }
 
 // A failure that has nothing to do with the files is tried again although they have not changed.
-TEST(ModelRepository, WatchesWhatMayWorkLater) {
+TEST(ModelRepository, RetriesFailedLoadsOfUnchangedFiles) {
   for (const ErrorCode code : {ErrorCode::provider_unavailable, ErrorCode::invalid_model}) {
     Shelf shelf;
     shelf.put("m", "1");

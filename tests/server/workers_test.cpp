@@ -45,7 +45,7 @@ TEST(Workers, AreWorthItWhereTheyWinByATenth) {
 
   for (const Row& row : std::vector<Row>{
            {100, 200, true}, {100, 111, true}, {100, 109, false}, {100, 90, false}, {0, 0, false}, {100, 0, false}}) {
-    EXPECT_EQ(replicas_are_worth_it(row.shared, row.replicated), row.worth) << row.shared << " " << row.replicated;
+    EXPECT_EQ(should_replicate(row.shared, row.replicated), row.worth) << row.shared << " " << row.replicated;
   }
 }
 

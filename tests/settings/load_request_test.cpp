@@ -169,7 +169,7 @@ class Variables : public testing::Test {
   }
 };
 
-TEST_F(Variables, AreASource) {
+TEST_F(Variables, BecomeSettingsWithTheirNamesAsSource) {
   ::setenv("GPUX_PROVIDER", "cuda,cpu", 1);
   ::setenv("GPUX_MEMORY", "2GiB", 1);
   ::setenv("GPUX_TIMEOUT", "3s", 1);

@@ -44,7 +44,7 @@ struct Node {
   std::map<std::string, Attribute, std::less<>> attributes;
 };
 
-/// Integers, [batch, sequence].
+/// An input of integers, [batch, sequence].
 struct Input {
   std::string name;
   std::vector<std::int64_t> shape;  ///< negative: known only at run time

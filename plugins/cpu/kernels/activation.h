@@ -15,7 +15,7 @@ enum class Activation : std::uint8_t {
   quick_gelu  ///< x * sigmoid(1.702 * x)
 };
 
-/// In place.
+/// Applies the activation to `count` values in place.
 inline void activate(const Kernels& kernels, Activation activation, float* values, std::size_t count) noexcept {
   switch (activation) {
     case Activation::gelu:

@@ -1,4 +1,5 @@
-// Of the including source's instruction set: each source has its own copy, so that none is linked into another.
+// Compiled for the instruction set of the including source: each source has its own copy, so that none is linked into
+// another.
 #pragma once
 
 #include <cstdint>

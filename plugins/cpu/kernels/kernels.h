@@ -98,7 +98,7 @@ struct Kernels {
   /// may be null.
   void (*add_relative)(float* values, const std::uint32_t* buckets, std::uint32_t first_bucket, const float* of_query,
                        const float* of_keys, std::size_t key_stride, std::size_t count) noexcept;
-  /// To the nearest, ties to even.
+  /// Rounds float32 to bfloat16: to the nearest, ties to even.
   void (*to_bfloat16)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   /// 255 steps from the least to the largest, 0 among them; a row of zeros has the scale 1.
   void (*to_bytes)(const float* values, std::size_t count, std::uint8_t* out, float& scale,

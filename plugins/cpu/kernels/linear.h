@@ -11,8 +11,9 @@
 
 namespace gpux_cpu {
 
-/// What is multiplied: float32; bfloat16 added up in float32; or bytes, with a scale for each row and column, added up
-/// exactly. Of these, int8_bf16 is of encoders only: bytes, but bfloat16 where bytes cost the most.
+/// Precision of matrix products. bf16 accumulates in float32. int8 has a scale for each row and column, and accumulates
+/// exactly. int8_bf16, for encoders only, is int8 with bf16 in the attention of the last layers, where int8 loses most
+/// accuracy.
 enum class Precision : std::uint8_t { fp32, bf16, int8, int8_bf16 };
 
 /// Values of the provider's option "precision", in the order of Precision.

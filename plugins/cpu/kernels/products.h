@@ -16,8 +16,8 @@
 namespace gpux_cpu {
 namespace {
 
-// What a kind of products is: `rows` of a tile at most; `passes` over the `depth` elements of a step, each of which
-// multiplies what `row` and `weights` make of them.
+// A kind of products: tiles of up to `rows` rows; `passes` over the `depth` elements of a step, each of which
+// multiplies the results of `row` and `weights`.
 
 template <typename Vectors_, std::size_t rows>
 struct FloatKind {
@@ -144,7 +144,7 @@ struct WidenedByteKind {
   }
 };
 
-/// What the sums of one vector of columns become: read once for all rows of a tile.
+/// Converts the sums of one vector of columns into results (bias, scales). Loaded once for all rows of a tile.
 template <typename Vectors, typename Product>
 struct Columns {
   using Floats = typename Vectors::Floats;

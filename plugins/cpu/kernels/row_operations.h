@@ -91,7 +91,7 @@ float softmax_part_row(float* values, std::size_t count, float scale, float& lar
     values[i] = value;
     part += value;
   }
-  // Of -infinity it is next to nothing, as the power of a masked score is.
+  // For -infinity the factor is next to nothing, as the exponential of a masked score is.
   const float factor = exp_of_negative((largest - maximum) * scale);
   largest = maximum;
   sum = sum * factor + part;

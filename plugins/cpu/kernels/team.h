@@ -26,7 +26,7 @@ class Team {
   /// throws what one of them has thrown.
   void run_parts(std::size_t parts, const std::function<void(std::size_t)>& work);
 
-  /// The requested number.
+  /// Number of threads, as requested.
   [[nodiscard]] std::size_t threads() const noexcept { return threads_; }
 
  private:

@@ -11,7 +11,7 @@
 
 namespace gpux_cpu {
 
-/// What ONNX Runtime keeps of one node that computes a whole model.
+/// Callbacks of a fused node, which computes a whole model. Owned by ONNX Runtime.
 class FusedNode : public OrtNodeComputeInfo {
  public:
   FusedNode();

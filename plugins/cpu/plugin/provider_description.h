@@ -23,7 +23,7 @@ struct ProviderDescription {
                                          const OrtLogger* logger);
 };
 
-/// That of this library, which defines it.
+/// Description of this library's provider. Defined by each library.
 const ProviderDescription& provider_description() noexcept;
 
 }  // namespace gpux_cpu

@@ -9,7 +9,7 @@
 
 namespace gpux_cpu {
 
-/// What a session asks of its provider.
+/// Settings of the provider for a session.
 struct SessionSettings {
   std::optional<std::size_t> precision;  ///< index in ProviderDescription::precisions; empty: not set
   std::size_t threads = 1;               ///< threads of ONNX Runtime that a run can use

@@ -20,8 +20,8 @@ void count_copy(CopyDirection direction, std::size_t bytes, bool pinned) noexcep
 void count_allocation(std::size_t bytes, bool pinned) noexcept;
 [[nodiscard]] CopyCounts copy_counts() noexcept;
 
-/// Writes them as a line of JSON to the file that the environment variable GPUX_EXAMPLE_COPIES names, if it names one.
-/// What cannot be written is left out.
+/// Writes copy_counts() as a line of JSON to the file that the environment variable GPUX_EXAMPLE_COPIES names, if it
+/// names one. What cannot be written is left out.
 void write_copy_counts() noexcept;
 
 }  // namespace gpux_example

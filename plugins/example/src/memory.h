@@ -33,7 +33,7 @@ Ort::MemoryInfo describe_pinned_memory(std::size_t device);
 /// Whether the value is in the memory of one of this provider's devices.
 bool is_on_device(const OrtValue* value);
 
-/// Throws Ort::Exception: the device had no room for so many bytes.
+/// Throws Ort::Exception: the device has no memory for so many bytes.
 [[noreturn]] void fail_for_memory(std::size_t bytes);
 
 /// Gives out pretended device memory or pinned memory, `limit_bytes` at most at a time; null beyond. ONNX Runtime calls

@@ -11,7 +11,8 @@
 
 namespace gpux::importer {
 
-/// What a family's file provides. Errors invalid_config: a setting that changes the computation and is not supported.
+/// Function of each model family: describes the architecture of a checkpoint. Errors invalid_config: a setting that
+/// changes the computation and is not supported.
 using DescribeFamily = Architecture (*)(const checkpoint::ConfigReader& config, const checkpoint::Weights& weights);
 
 struct Family {

@@ -8,7 +8,7 @@
 
 namespace gpux::importer {
 
-/// What a family knows about its rotary positions besides config.json.
+/// Defaults of a family for rotary positions that config.json does not set.
 struct RotaryDefaults {
   float theta = 10000;
   std::int64_t head_size = 0;

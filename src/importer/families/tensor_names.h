@@ -40,17 +40,17 @@ class TensorNames {
   /// NAME.weight, or the same with adapters: then `adapter` is set.
   [[nodiscard]] std::string table(std::string_view name, std::optional<Adapter>& adapter) const;
 
-  /// NAME.weight and NAME.bias.
+  /// A linear layer with the tensors NAME.weight and NAME.bias.
   [[nodiscard]] Linear linear(std::string_view name, std::int64_t in, std::int64_t out, bool has_bias = true) const;
 
   /// Rows of a fused NAME.weight and NAME.bias.
   [[nodiscard]] Linear rows(std::string_view name, std::int64_t in, std::int64_t out, std::int64_t first_row,
                             std::int64_t stored_rows, bool has_bias = true) const;
 
-  /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as older files have them.
+  /// A layer norm with the tensors NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as in older files.
   [[nodiscard]] Norm layer_norm(std::string_view name, std::int64_t size, float epsilon, bool has_bias = true) const;
 
-  /// NAME.weight.
+  /// An RMS norm with the tensor NAME.weight.
   [[nodiscard]] Norm rms_norm(std::string_view name, std::int64_t size, float epsilon, float weight_offset = 0) const;
 
  private:
@@ -88,7 +88,7 @@ Head head_of(const checkpoint::ConfigReader& config, const TensorNames& outside,
 /// Error invalid_config where sizes do not make an encoder: no layers, or heads that do not divide the hidden size.
 void require_encoder_sizes(std::int64_t layers, std::int64_t hidden_size, std::int64_t heads);
 
-/// Error invalid_config: heads that cannot be grouped, or no head size.
+/// Checks numbers and size of heads. Error invalid_config: heads that cannot be grouped, or no head size.
 void require_head_sizes(std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size);
 
 /// Which layers attend within a window: layer_types of config.json ("sliding_attention", "full_attention"), or without

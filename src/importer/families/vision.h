@@ -13,7 +13,7 @@
 /// Models of images, and the text towers that belong to them, as data.
 namespace gpux::importer {
 
-/// What the position embeddings of patches become where images have another size than those of the training.
+/// How the position embeddings of patches are resized for images of another size than the training's.
 enum class PositionResize : std::uint8_t {
   refused,
   bicubic,            ///< torch's interpolate: DINOv2

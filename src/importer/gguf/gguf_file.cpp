@@ -100,7 +100,7 @@ bool read_flag(Reader& reader) {
 constexpr std::uint64_t any_size = std::numeric_limits<std::uint64_t>::max();
 
 // The smallest element of a list, so that a count is known to fit before anything is reserved.
-std::size_t least_bytes(ValueType type) {
+std::size_t min_bytes(ValueType type) {
   switch (type) {
     case ValueType::u8:
     case ValueType::i8:
@@ -144,7 +144,7 @@ Value read_integers(Reader& reader, std::uint64_t count) {
 Value read_list(Reader& reader) {
   const auto type = static_cast<ValueType>(reader.number<std::uint32_t>());
   const auto count = reader.number<std::uint64_t>();
-  const std::size_t least = least_bytes(type);
+  const std::size_t least = min_bytes(type);
   if (least == 0) {
     throw broken(fmt::format("it is a list of type {}; lists of numbers, flags and texts are read",
                              static_cast<std::uint32_t>(type)));

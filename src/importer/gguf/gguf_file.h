@@ -47,7 +47,7 @@ class GgufFile {
 
   [[nodiscard]] const std::map<std::string, StoredTensor, std::less<>>& tensors() const noexcept { return tensors_; }
 
-  /// Null where there is none of the name.
+  /// The tensor of that name; null if there is none.
   [[nodiscard]] const StoredTensor* find(std::string_view tensor) const noexcept;
 
   /// The elements of `rows` rows from `first_row` on.

@@ -24,7 +24,7 @@ class Metadata {
   /// False where the key is there already.
   bool add(std::string_view key, Value value);
 
-  /// Null where there is no such key.
+  /// The value of a key; null if there is none.
   [[nodiscard]] const Value* find(std::string_view key) const noexcept;
 
   [[nodiscard]] bool has(std::string_view key) const noexcept { return find(key) != nullptr; }
@@ -36,7 +36,7 @@ class Metadata {
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
   [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> text(std::string_view key) const;
-  /// Null where the key is absent.
+  /// The list of texts of a key; null if the key is absent.
   [[nodiscard]] const Texts* texts(std::string_view key) const;
   [[nodiscard]] const Integers* integers(std::string_view key) const;
   [[nodiscard]] const std::vector<bool>* flags(std::string_view key) const;

@@ -16,7 +16,7 @@ struct PreTokenizer {
   bool adds_bos = false;        ///< where the file does not say
 };
 
-/// Null where the name is not known.
+/// The pre-tokenizer of that name; null if it is not known.
 [[nodiscard]] const PreTokenizer* find_pre_tokenizer(std::string_view name) noexcept;
 
 [[nodiscard]] std::span<const PreTokenizer> pre_tokenizers() noexcept;

@@ -19,7 +19,7 @@ namespace gpux::importer::gguf {
 /// kernel for other ones.
 [[nodiscard]] std::optional<onnx::BlockFormat> block_format_of(TensorType type) noexcept;
 
-/// What matrices lost when they were rounded.
+/// Accumulated rounding error of matrices.
 struct RoundingLoss {
   double squared_error = 0, squared_elements = 0;
 };

@@ -47,7 +47,7 @@ struct TypeFacts {
   CodeFormat codes{};
 };
 
-/// Null where ggml has no type of this number.
+/// Facts of the type with this number of ggml; null if there is none.
 [[nodiscard]] const TypeFacts* find_type(std::uint32_t number) noexcept;
 [[nodiscard]] const TypeFacts& facts_of(TensorType type) noexcept;
 

@@ -11,14 +11,15 @@ namespace gpux::importer {
 
 void write_adapter_input(GraphContext& context);
 
-/// What the adapter adds to linear(input), [batch, sequence, linear.out], with `scale` in it:
-/// MatMul(MatMul(input, Gather(down, adapter_id)), Gather(up, adapter_id)). Down is float[tasks + 1, in, rank], up
-/// float[tasks + 1, rank, out]; the last matrices are zeros.
+/// Adds the nodes of an adapter and returns the name of their output, which is to be added to linear(input), [batch,
+/// sequence, linear.out], with `scale` in it: MatMul(MatMul(input, Gather(down, adapter_id)), Gather(up, adapter_id)).
+/// Down is float[tasks + 1, in, rank], up float[tasks + 1, rank, out]; the last matrices are zeros.
 std::string adapted(GraphContext& context, const std::string& input, const Linear& linear, const Adapter& adapter,
                     float scale);
 
-/// What the adapter of a table float[rows, size] adds to the rows of input_ids, [batch, sequence, size]:
-/// MatMul(Gather(down, adapter_id * rows + input_ids), Gather(up, adapter_id)).
+/// Adds the nodes of a table's adapter and returns the name of their output, which is to be added to the rows of
+/// input_ids of the table float[rows, size], [batch, sequence, size]: MatMul(Gather(down, adapter_id * rows +
+/// input_ids), Gather(up, adapter_id)).
 std::string adapted_rows(GraphContext& context, const Adapter& adapter, std::int64_t rows, std::int64_t size);
 
 /// The adapted first row of the table, [batch, 1, size].

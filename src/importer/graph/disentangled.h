@@ -8,8 +8,9 @@
 
 namespace gpux::importer {
 
-/// What DeBERTa's relative positions add to the scores, [batch, heads, query, key]. `queries` and `keys` are
-/// [batch, heads, sequence, head_size]; the queries are scaled. Empty where the model has neither product.
+/// Adds the nodes of DeBERTa's relative positions. Returns the name of the output to be added to the scores, [batch,
+/// heads, query, key]. `queries` and `keys` are [batch, heads, sequence, head_size]; the queries are scaled. Empty
+/// where the model has neither product.
 ///
 /// Patterns. Row of the table for a pair: Gather(buckets, Clip(distance, -n, n) + n), where buckets has a row for each
 /// distance, key minus query. Content to position: GatherElements(MatMul(queries, Transpose(Reshape(Linear(table)))),

@@ -7,9 +7,10 @@
 
 namespace gpux::importer {
 
-/// What is added to the scores [batch, heads, query, key] of a layer, before Softmax: 0 or -30000 by attention_mask,
-/// the window and the causal order, and the bias of relative positions. [batch, 1, 1, key] where only the mask counts,
-/// otherwise broadcastable to the scores. Made once for all layers with the same window and order.
+/// Adds the nodes of the bias for the scores [batch, heads, query, key] of a layer, before Softmax, and returns its
+/// name: 0 or -30000 by attention_mask, the window and the causal order, and the bias of relative positions. [batch, 1,
+/// 1, key] where only the mask counts, otherwise broadcastable to the scores. Made once for all layers with the same
+/// window and order.
 ///
 /// Patterns: mask: Mul(Sub(1, Cast(Unsqueeze(attention_mask))), -30000). Distances, key minus query, [query, key]:
 /// Sub(Unsqueeze(Range(0, sequence, 1), 0), Unsqueeze(Range, 1)). Window: Greater(Abs(distance), window). Causal:

@@ -25,7 +25,7 @@ struct DownloadItem {
   /// A strong ETag without quotes, that answers must have; empty: any. An answer with the whole file may have none.
   std::string etag;
   bool has_ranges = true;  ///< the server gives parts of the file; false: it is downloaded in one go
-  /// What is wrong with the complete file, "its SHA-256 is …"; empty: nothing. May be null: no check.
+  /// Checks the complete file; returns the problem ("its SHA-256 is …"), empty if there is none. May be null: no check.
   std::function<std::string(const std::filesystem::path&)> problem_of;
   /// The error that an answer without success means. Null: a network error that names the status.
   std::function<Error(const Response&)> error_of;
@@ -33,7 +33,7 @@ struct DownloadItem {
   std::function<void(const Response&)> on_answer;
 };
 
-/// How far the downloads are.
+/// Progress of the downloads.
 struct DownloadProgress {
   std::string file;  ///< the file that the last bytes belong to
   std::uint64_t file_bytes = 0, file_done = 0;

@@ -35,9 +35,9 @@ class PartialFile {
   [[nodiscard]] std::vector<Span> missing() const;
   [[nodiscard]] std::uint64_t present_bytes() const;
 
-  /// Any thread. Error storage.
+  /// Writes `content` at `position`. Called from any thread. Error storage.
   void write(std::uint64_t position, std::span<const std::byte> content);
-  /// What was written so far is recorded, so that it is not downloaded again. Error storage.
+  /// Records the bytes written so far, so that they are not downloaded again. Error storage.
   void save();
   /// Forgets all that is there, and begins again.
   void discard();

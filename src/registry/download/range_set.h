@@ -23,14 +23,14 @@ class RangeSet {
   [[nodiscard]] const std::vector<Span>& spans() const noexcept { return spans_; }
 
   [[nodiscard]] std::uint64_t total() const noexcept;
-  /// What is missing of a file of that size, in order.
+  /// Missing spans of a file of `size` bytes, in order.
   [[nodiscard]] std::vector<Span> missing(std::uint64_t size) const;
 
  private:
   std::vector<Span> spans_;  // sorted, apart from each other
 };
 
-/// What is known of a download that is not complete: the file next to it.
+/// Content of the record file next to an incomplete download.
 struct DownloadRecord {
   std::uint64_t bytes = 0;  ///< size of the whole file
   std::string etag;         ///< ETag of the content that the bytes belong to; may be empty

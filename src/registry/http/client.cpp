@@ -81,7 +81,7 @@ struct Client::State {
                     fmt::format("{} redirects more than {} times", first.authority(), request.max_redirects));
       }
       redirects.emplace_back(response.url, std::move(response.headers));
-      url = led_to(url, location);
+      url = redirect_url(url, location);
       if (request.has_secret_body && !has_same_origin(first, url)) {
         throw Error(ErrorCode::network, fmt::format("{} redirects to {}, where credentials are not sent",
                                                     first.authority(), url.authority()));

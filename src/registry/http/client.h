@@ -24,7 +24,7 @@ namespace gpux::registry {
 
 enum class Method : std::uint8_t { get, head, post, put, patch, remove };
 
-/// "GET"
+/// Name of the method: "GET".
 std::string_view to_string(Method method) noexcept;
 
 /// A part of a file as the body of a request.
@@ -82,7 +82,7 @@ struct Request {
   bool is_repeatable = false;
 };
 
-/// How a server proves who it is, and the client.
+/// TLS files: the trusted authorities, and the certificate and key of the client.
 struct TlsFiles {
   std::filesystem::path ca_file;  ///< trusted instead of the system's; empty: the default
   std::filesystem::path certificate, key;
@@ -91,7 +91,7 @@ struct TlsFiles {
 struct ClientOptions {
   std::chrono::milliseconds connect_timeout{15'000};
   std::chrono::seconds stall_timeout{60};  ///< a transfer ends that is slower than the least speed for so long
-  std::uint64_t least_bytes_per_second = 512;
+  std::uint64_t min_bytes_per_second = 512;
   std::chrono::seconds document_timeout{300};  ///< a request ends that is not answered whole, to Response::body
   /// Trusted authorities, a PEM file or a folder. Empty: CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, SSL_CERT_FILE,
   /// SSL_CERT_DIR, in this order; without them the system's.

@@ -7,7 +7,7 @@ namespace gpux::registry {
 /// The functions of libcurl that are needed. It is opened when they first are: with its own libraries it takes about
 /// 5 ms and 9 MiB, which programs that download nothing do not pay.
 struct CurlLibrary {
-  /// Error network where it is missing.
+  /// The loaded libcurl. Error network if it is missing.
   static const CurlLibrary& get();
 
   decltype(&::curl_global_init) global_init;

@@ -31,7 +31,7 @@ class Headers {
 /// Collects the lines of an answer's header as they arrive. A new status line, as after "100 Continue", starts again.
 class HeaderBlock {
  public:
-  /// Error network above 256 headers or 256 KiB.
+  /// Adds a line of the header. Error network above 256 headers or 256 KiB.
   void add_line(std::string_view line);
 
   [[nodiscard]] const Headers& headers() const noexcept { return headers_; }
@@ -41,13 +41,13 @@ class HeaderBlock {
   std::size_t bytes_ = 0;
 };
 
-/// "Content-Range: bytes 5-9/20".
+/// Value of a Content-Range header: "bytes 5-9/20".
 struct ContentRange {
   std::uint64_t first = 0, last = 0;
   std::optional<std::uint64_t> size;  ///< size of the whole file; empty: "*"
 };
 
-/// Empty where it is malformed.
+/// Parses the value of Content-Range; empty if it is malformed.
 std::optional<ContentRange> parse_content_range(std::string_view value);
 
 /// A number of at most 18 digits alone; empty for anything else.

@@ -40,7 +40,7 @@ std::optional<std::chrono::milliseconds> retry_delay(const RetryPolicy& policy, 
 }
 
 unsigned ResumedAttempts::failed_at(std::uint64_t bytes) noexcept {
-  const bool is_forgiven = bytes >= furthest_ + least_progress_;
+  const bool is_forgiven = bytes >= furthest_ + min_progress_;
   failures_ = is_forgiven ? 1 : failures_ + 1;
   if (is_forgiven) furthest_ = bytes;
   return failures_;

@@ -16,7 +16,7 @@ struct RetryPolicy {
   std::chrono::seconds max_retry_after{60};  ///< a server that wants a longer wait is not waited for
 };
 
-/// How an attempt ended.
+/// Outcome of an attempt of a request.
 struct Attempt {
   unsigned number = 1;                                   ///< from 1
   int status = 0;                                        ///< HTTP status of the answer; 0: no answer
@@ -36,16 +36,16 @@ std::optional<std::chrono::milliseconds> retry_delay(const RetryPolicy& policy, 
 /// Counts the attempts of a transfer that continues where the one before ended. A value.
 class ResumedAttempts {
  public:
-  /// `begin`: the bytes that were there before; `least_progress`: of an attempt that is forgiven.
-  explicit ResumedAttempts(std::uint64_t begin, std::uint64_t least_progress = std::uint64_t{64} << 10)
-      : furthest_(begin), least_progress_(least_progress) {}
+  /// `begin`: the bytes that were there before; `min_progress`: of an attempt that is forgiven.
+  explicit ResumedAttempts(std::uint64_t begin, std::uint64_t min_progress = std::uint64_t{64} << 10)
+      : furthest_(begin), min_progress_(min_progress) {}
 
   /// An attempt ended with so many bytes there. Its number for a RetryPolicy: one more than that of the attempt before,
   /// or 1 where so much more is there than ever before.
   unsigned failed_at(std::uint64_t bytes) noexcept;
 
  private:
-  std::uint64_t furthest_, least_progress_;
+  std::uint64_t furthest_, min_progress_;
   unsigned failures_ = 0;
 };
 

@@ -232,7 +232,7 @@ struct Connection::Handles {
     constexpr long buffer_bytes = 256L << 10;
     set(CURLOPT_BUFFERSIZE, buffer_bytes);
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options.connect_timeout.count()));
-    set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.least_bytes_per_second));
+    set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(options.min_bytes_per_second));
     set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout.count()));
     if (is_document)
       set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::chrono::milliseconds(options.document_timeout).count()));

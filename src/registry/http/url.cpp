@@ -132,7 +132,7 @@ Url resolve_url(const Url& base, std::string_view location) {
   return parse_url(origin + resolved);
 }
 
-Url led_to(const Url& base, std::string_view location) {
+Url redirect_url(const Url& base, std::string_view location) {
   Url url;
   try {
     url = resolve_url(base, location);

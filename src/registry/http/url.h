@@ -15,7 +15,7 @@ struct Url {
 
   /// "https://host/path": without the port where it is the scheme's own.
   [[nodiscard]] std::string text() const;
-  /// "host" or "host:port".
+  /// Authority of the URL: "host" or "host:port".
   [[nodiscard]] std::string authority() const;
   /// The path without the query.
   [[nodiscard]] std::string path() const;
@@ -30,7 +30,7 @@ Url resolve_url(const Url& base, std::string_view location);
 
 /// The URL that an answer of `base` leads to: resolve_url(). Error network where it is none, or would lead from https
 /// to http: what is sent there is not read by others on its way.
-Url led_to(const Url& base, std::string_view location);
+Url redirect_url(const Url& base, std::string_view location);
 
 /// Whether both have the same scheme, host and port: a secret for one may be sent to the other.
 bool has_same_origin(const Url& a, const Url& b) noexcept;

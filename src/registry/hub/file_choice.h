@@ -9,7 +9,7 @@
 
 namespace gpux::registry {
 
-/// What files of a repository say about its other files.
+/// Roles of a repository's files that its index files declare.
 struct RepositoryLayout {
   std::set<std::string, std::less<>> module_folders;  ///< those that modules.json names, besides the repository's own
   std::set<std::string, std::less<>> weight_parts;    ///< the files that model.safetensors.index.json names

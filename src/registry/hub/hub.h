@@ -27,7 +27,7 @@ class Hub {
   /// The text of a small file of the repository. Errors as info(), and network above 64 MiB.
   [[nodiscard]] std::string read(const HubModelInfo& info, const std::string& file);
 
-  /// Where the file is, at the commit of the info.
+  /// URL of the file at the commit of the info.
   [[nodiscard]] std::string file_url(const HubModelInfo& info, const std::string& file) const;
   [[nodiscard]] std::string authorization() const;
 

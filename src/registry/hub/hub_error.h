@@ -7,7 +7,7 @@
 
 namespace gpux::registry {
 
-/// What was requested of the hub.
+/// A request to the hub, as error messages describe it.
 struct HubRequest {
   std::string repository, revision, file;  ///< the last two may be empty
   std::string endpoint;

@@ -16,7 +16,8 @@ struct HubSettings {
   std::string offline_variable;  ///< GPUX_OFFLINE or HF_HUB_OFFLINE where it forbids downloads; else empty
 };
 
-/// Errors usage: HF_ENDPOINT is no address; a token has characters that no token has.
+/// Reads endpoint and token of the hub. Errors usage: HF_ENDPOINT is no address; a token has characters that no token
+/// has.
 HubSettings read_hub_settings(const Machine& machine);
 
 /// The variable that forbids downloads, GPUX_OFFLINE or HF_HUB_OFFLINE; empty where neither is set to 1, true, yes or

@@ -14,7 +14,7 @@ struct HubFile {
   std::string sha256;  ///< SHA-256 of its content, 64 hexadecimal digits, if it is stored as a large file; else empty
   std::string git_blob_id;  ///< git's id of its content, 40 hexadecimal digits, where it is not; else empty
 
-  /// What identifies its content: the one of both that it has.
+  /// Identifier of the content: the SHA-256 if there is one, else the git blob id.
   [[nodiscard]] const std::string& content_id() const noexcept { return sha256.empty() ? git_blob_id : sha256; }
 };
 

@@ -10,7 +10,7 @@
 
 namespace gpux::oci {
 
-/// How a user proves to a registry who they are.
+/// Credentials of a user for a registry.
 struct Credential {
   std::string user, password;
   std::string identity_token;  ///< a refresh token, in place of user and password
@@ -22,7 +22,7 @@ struct Credential {
 /// Docker's config.json: who the user is at which registry. Unknown keys stay as they are.
 class DockerConfig {
  public:
-  /// DOCKER_CONFIG/config.json, or ~/.docker/config.json.
+  /// Path of Docker's configuration: DOCKER_CONFIG/config.json, or ~/.docker/config.json.
   static std::filesystem::path default_file();
 
   /// A file that does not exist is an empty one. Errors invalid_config if it is damaged; permission, storage.
@@ -55,7 +55,7 @@ class DockerConfig {
 /// The name under which Docker keeps a registry's credential: the registry, or "https://index.docker.io/v1/".
 std::string credential_key(std::string_view registry);
 
-/// What a credential helper printed. Error invalid_config if it is not the helper's format.
+/// Parses the output of a credential helper. Error invalid_config if it is not the helper's format.
 Credential parse_helper_answer(std::string_view json, const std::string& helper);
 
 }  // namespace gpux::oci

@@ -45,7 +45,7 @@ struct ImageIndex {
 
 enum class DocumentKind : unsigned char { manifest, index };
 
-/// What the document is, by its mediaType or else its members. Errors network for other kinds and damaged ones; the
+/// Kind of the document, by its mediaType or else its members. Errors network for other kinds and damaged ones; the
 /// message begins with `name`.
 DocumentKind kind_of_document(std::string_view json, const std::string& name);
 

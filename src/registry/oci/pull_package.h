@@ -19,7 +19,7 @@ namespace gpux::oci {
 struct TransferListener {
   /// Bytes that are done and those of all contents.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
-  /// One line for the user.
+  /// Called with one line for the user.
   std::function<void(const std::string&)> on_note;
 };
 

@@ -7,8 +7,8 @@
 
 namespace gpux::oci {
 
-/// What a registry says in the body of an answer that is an error: "DENIED: requested access is denied", in quotes;
-/// empty if the body is something else.
+/// Error text in the body of a registry's answer: "DENIED: requested access is denied", in quotes; empty if the body is
+/// something else.
 std::string error_text(std::string_view body);
 
 /// The error that a status means. `attempt` is what was attempted: "cannot push 'host/digits:1'".

@@ -17,7 +17,7 @@ struct RemoteReference {
   /// The reference as a user writes it.
   [[nodiscard]] std::string text() const;
 
-  /// What a request names: the tag, or "sha256:DIGEST".
+  /// Tag or digest as a request to the registry names it: the tag, or "sha256:DIGEST".
   [[nodiscard]] std::string selector() const;
 
   /// The name of the model in the store after a pull: REGISTRY/REPOSITORY:TAG, with the tag "sha256-DIGEST" where the

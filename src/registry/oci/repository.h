@@ -43,12 +43,12 @@ class Repository {
   Repository(Session& session, std::string name);
   Repository(Session& session, std::string name, Options options);
 
-  /// "host/team/digits"
+  /// Name of the repository with its registry: "host/team/digits".
   [[nodiscard]] std::string text() const { return session_.registry() + "/" + name_; }
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
-  /// The session's.
+  /// Cancellation of the session.
   [[nodiscard]] const Cancellation& cancellation() const noexcept { return session_.cancellation(); }
 
   /// The document of a tag or "sha256:DIGEST", its digest checked; empty if there is none. Errors network (another
@@ -71,7 +71,7 @@ class Repository {
   /// Whether the registry lists it among the referrers of its subject by itself.
   bool put_manifest(const std::string& selector, const std::string& text, const std::string& media_type);
 
-  /// What refers to the manifest: by the referrers API, or the tag "sha256-DIGEST" where the registry lacks it.
+  /// Manifests that refer to this one: by the referrers API, or the tag "sha256-DIGEST" where the registry lacks it.
   std::vector<Descriptor> referrers(const std::string& digest);
 
  private:

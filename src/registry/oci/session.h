@@ -37,7 +37,7 @@ class Session {
 
   [[nodiscard]] const std::string& registry() const noexcept { return registry_; }
 
-  /// The client's.
+  /// Cancellation of the client.
   [[nodiscard]] const Cancellation& cancellation() const noexcept { return client_.options().cancellation; }
 
   /// Sends the request; its url is a path of the registry ("/v2/…") or absolute. `scopes` are what a token has to

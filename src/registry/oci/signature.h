@@ -72,7 +72,7 @@ std::string digest_of_payload(std::string_view json);
 /// The tag of the signatures of a manifest.
 std::string signature_tag(const std::string& digest);
 
-/// What cosign keeps beside the payloads: an image configuration with their digests.
+/// Config object of a signature manifest, as cosign writes it: an image configuration with the digests of the payloads.
 std::string encode_signature_config(const std::vector<Descriptor>& layers);
 
 /// The manifest of signatures. `subject` is the signed manifest.

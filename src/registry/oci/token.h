@@ -6,7 +6,7 @@
 
 namespace gpux::oci {
 
-/// What a token server answers.
+/// Answer of a token server.
 struct TokenAnswer {
   std::string token;                    ///< for "Authorization: Bearer …"
   std::chrono::seconds expires_in{60};  ///< from when it was issued; the protocol's default is 60 s

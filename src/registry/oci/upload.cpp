@@ -56,7 +56,7 @@ void Repository::follow(const Response& answer, Upload& upload) const {
     throw Error(ErrorCode::network,
                 fmt::format("cannot push to {}: the registry gives no place for an upload", text()));
   }
-  upload.location = registry::led_to(registry::parse_url(answer.url), location).text();
+  upload.location = registry::redirect_url(registry::parse_url(answer.url), location).text();
 }
 
 bool Repository::begin_upload(const UploadSource& source, Upload& upload) {

@@ -8,7 +8,7 @@
 
 namespace gpux::runtime {
 
-/// What the providers of a session make of a decoder's attention.
+/// Result of try_cached_attention(): how the providers of a session compute a decoder's attention.
 struct CacheTrial {
   bool needs_float16 = false;  ///< they compute it in float16, and leave float32 to the CPU
   std::string defect;          ///< why it is not used nevertheless; empty: it is right

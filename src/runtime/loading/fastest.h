@@ -25,7 +25,7 @@ struct FastestCandidate {
   std::string shapes = {};                    ///< derived, that it compiles for; empty: none
 };
 
-/// What `any` may choose from beside the provider itself.
+/// Precisions that `any` may choose from, beside the provider's default.
 struct PrecisionChoice {
   std::vector<std::string> precisions;  ///< the provider's own precisions, as in ResolvedOptions::precisions
   bool is_float32 = false;              ///< the model
@@ -50,7 +50,7 @@ struct Timing {
 /// The timing, without its time if its outputs are not within the tolerance. Pure.
 Timing held_to(double min_cosine, Timing timing);
 
-/// What the timings say.
+/// The chosen candidate, and the timings of all.
 struct FastestChoice {
   std::string candidate;  ///< empty where nothing could be measured
   std::vector<Timing> timings;

@@ -17,15 +17,15 @@ bool can_run(const PrecisionVariant& variant);
 /// The CPU's variant of that precision, or null. Points into the options.
 const PrecisionVariant* variant_of(const LoadOptions& options, const std::string& precision);
 
-/// What the verdict says where a provider makes float16 of a float32 model itself, which nobody has compared with the
-/// model; else empty. `computed`: what the session computes in. Pure.
+/// Note for the verdict if the provider itself converts a float32 model to float16, which was not compared with the
+/// model; else empty. `computed`: precision of the session. Pure.
 std::string unmeasured_conversion(const std::string& provider, const std::string& requested,
                                   const std::string& models_own, const std::string& computed);
 
-/// That of accelerators, or null.
+/// The variant of that precision for accelerators, or null. Points into the options.
 const PrecisionVariant* accelerator_variant_of(const LoadOptions& options, const std::string& precision);
 
-/// What most of the model's weights are: "fp32", "int8", …; empty where it has none of these.
+/// Precision of most of the model's weights: "fp32", "int8", …; empty if it has no weights of a known precision.
 std::string precision_of(const ModelInfo& info);
 
 }  // namespace gpux::runtime

@@ -15,13 +15,13 @@
 
 namespace gpux::runtime {
 
-/// What a load changes in a model before ONNX Runtime gets it, where the plan's providers make use of it: nodes are
-/// fused (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), keys and values
-/// are stored as LoadOptions::cache_precision says (onnx/float16_caches.h), and the output is added that
+/// The model as a load rewrites it before ONNX Runtime gets it, if the plan's providers benefit: nodes are fused
+/// (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), keys and values are
+/// stored as LoadOptions::cache_precision says (onnx/float16_caches.h), and the output is added that
 /// LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
 class RewrittenModel {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive this object.
   RewrittenModel(const LoadOptions& options, const Signature& signature) : options_(options), signature_(signature) {}
 
   /// The content for that file with sessions of these settings; none: it is loaded as it is, as a graph that was
@@ -40,7 +40,7 @@ class RewrittenModel {
   /// Says in the verdict what became of the changes.
   void tell(const Plan& plan, Verdict& verdict) const;
 
-  /// What was changed in the last content, in one line. Empty: nothing.
+  /// One line that lists the changes in the last content. Empty: it is unchanged.
   [[nodiscard]] std::string identity() const;
 
  private:

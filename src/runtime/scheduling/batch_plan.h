@@ -11,7 +11,7 @@
 
 namespace gpux::runtime {
 
-/// What may share a run, and the batching delay.
+/// Limits of a batch, and the batching delay.
 struct BatchLimits {
   std::int64_t max_rows = 32;              ///< rows of one run; 1: no batching. A request with more runs alone.
   std::chrono::microseconds max_delay{0};  ///< how long the oldest may wait for others while a replica is free
@@ -33,7 +33,7 @@ struct WaitingRequest {
   std::span<const Shape> row_shapes = {};
 };
 
-/// What to do now: `take` names the requests to run, or is empty until `wait_until`, or (both empty) until more arrive.
+/// The next batch: `take` names the requests to run, or is empty until `wait_until`, or (both empty) until more arrive.
 struct BatchPlan {
   std::vector<std::size_t> take;
   std::optional<std::chrono::steady_clock::time_point> wait_until;

@@ -10,7 +10,7 @@
 
 namespace gpux::runtime {
 
-/// What a failed run says about the device that it ran on.
+/// What a failed run implies about its device.
 enum class RunFailure : std::uint8_t {
   request,    ///< nothing: the input, the caller or the time limit ended it
   memory,     ///< it has too little memory for this run; it stays in service
@@ -18,7 +18,7 @@ enum class RunFailure : std::uint8_t {
   lost,       ///< it cannot be used any more, whatever the input was: ort::is_lost_device()
 };
 
-/// `has_lost_its_worker`: Replica::has_lost_its_worker(). Pure.
+/// Classifies the error of a run. `has_lost_its_worker`: Replica::has_lost_its_worker(). Pure.
 RunFailure run_failure(const Error& error, bool has_lost_its_worker);
 
 constexpr bool is_of_the_device(RunFailure failure) noexcept {
@@ -32,7 +32,7 @@ enum class DeviceState : std::uint8_t {
   out,        ///< it failed; takes no requests until a trial run succeeds
 };
 
-/// "in_service" …
+/// Name of the state: "in_service" …
 std::string_view to_string(DeviceState state) noexcept;
 
 /// How long a device that failed is left alone before its next trial run.
@@ -85,7 +85,7 @@ class DeviceHealth {
 
   [[nodiscard]] std::uint64_t suspicion() const noexcept { return suspicion_; }
 
-  /// How often it was taken out.
+  /// How often the device was taken out of service.
   [[nodiscard]] std::uint64_t failures() const noexcept { return failures_; }
 
   /// Why it was last taken out, or is not known to work; empty: it never was.

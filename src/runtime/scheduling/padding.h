@@ -47,7 +47,7 @@ Padding read_padding(const std::vector<std::pair<std::string, std::string>>& set
 /// The input of that name, or null where it is not padded.
 const PaddedInput* padded_input(const Padding& padding, std::string_view name) noexcept;
 
-/// What the item has of the size; empty where it has none of the inputs that carry it.
+/// The item's own value of a padded size; empty if it has none of the inputs with this size.
 std::optional<std::int64_t> own_size(const PaddedSize& size, const NamedValues& item) noexcept;
 
 /// Whether the item may be filled up: it has an element in each input, and inputs agree in the sizes that they share by

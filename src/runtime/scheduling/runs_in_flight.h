@@ -5,7 +5,7 @@
 
 namespace gpux::runtime {
 
-/// What decides how many runs of a session are on their way at the same time.
+/// Facts from which the number of runs in flight of a session is decided.
 struct FlightFacts {
   bool can_overlap = false;           ///< Runtime::uses_pinned_memory()
   unsigned computing = 1;             ///< runs that compute at the same time: the workers

@@ -23,11 +23,11 @@ struct InferRequest {
   int priority = 0;                  ///< lower goes first
   std::optional<std::chrono::steady_clock::time_point> deadline;
   std::chrono::steady_clock::time_point arrived = {};  ///< at a server: its time limit and statistics count from it
-  /// Another part of what was queued before: not refused where the queue is full.
+  /// Whether this is part of a request that is already queued: it is not refused if the queue is full.
   bool is_admitted = false;
 };
 
-/// Where the time of one request went, and with how many it ran.
+/// Times of one request in its phases, and the size of its batch.
 struct InferTimes {
   std::chrono::nanoseconds queue{0};    ///< from submission to being taken
   std::chrono::nanoseconds input{0};    ///< joining the inputs, and waiting for the replica
@@ -47,7 +47,7 @@ struct InferAnswer {
 /// throw and should not block.
 using Completion = std::function<void(InferAnswer&&)>;
 
-/// What runs one thing at a time: a session, or one of several.
+/// Executes one run at a time: a session, or one of several.
 class Replica {
  public:
   Replica() = default;
@@ -55,7 +55,8 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
   virtual ~Replica() = default;
 
-  /// Errors invalid_input, interrupted after stop(), resource_exhausted, internal.
+  /// Runs the model; `outputs`: indices of the requested outputs. Errors invalid_input, interrupted after stop(),
+  /// resource_exhausted, internal.
   virtual NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs) = 0;
 
   /// run() of made-up inputs, which shows whether the device works again: may wait for it where run() does not.
@@ -73,7 +74,7 @@ class Replica {
   [[nodiscard]] virtual std::size_t device() const noexcept { return 0; }
 };
 
-/// One call of Replica::run that is over.
+/// Report of one finished call of Replica::run.
 struct RunReport {
   std::size_t requests = 0;
   std::int64_t rows = 0;
@@ -91,8 +92,8 @@ struct SchedulerOptions {
   /// Runs that have lately taken less than this, with the answer, may happen on the caller's thread: waking another one
   /// costs as much. 0: none do.
   std::chrono::microseconds quick_run{200};
-  /// The same while other requests run with which this one could share its next run.
-  std::chrono::microseconds quick_run_in_company{50};
+  /// `quick_run` while other requests are running that this one could be batched with next.
+  std::chrono::microseconds quick_run_if_batchable{50};
   /// Called after each run, before its answers, on the thread that ran it, without any lock held. May be null.
   std::function<void(const RunReport&)> on_run;
   /// A trial run of a device that may have failed: inputs and outputs. Empty: its next request is the trial.
@@ -104,7 +105,7 @@ struct SchedulerOptions {
   std::vector<std::string> device_names = {};  ///< by Replica::device(), for messages; may be shorter
 };
 
-/// What happened since the start. Requests count once; runs are calls of Replica::run.
+/// Counters of a scheduler since its start. Requests count once; runs are calls of Replica::run.
 struct SchedulerCounts {
   std::uint64_t runs = 0;
   std::uint64_t rejected = 0;    ///< the queue was full
@@ -118,7 +119,7 @@ struct SchedulerCounts {
   std::size_t overdue_runs = 0;  ///< now: runs that nobody waits for any more and that have not returned
 };
 
-/// One of the devices of a model's replicas.
+/// State and counters of one device of a model.
 struct DeviceReport {
   DeviceState state = DeviceState::in_service;
   std::uint64_t failures = 0;  ///< how often it was taken out; of the only device, its failed runs
@@ -134,8 +135,8 @@ enum class Here : std::uint8_t { no, allowed };
 
 /// The queue before one model's replicas. All calls from any thread.
 ///
-/// Of several devices, one whose run fails for a reason of its own takes no requests until a trial run succeeds. The
-/// requests of that run are run on another device, once. Where no device is left, requests get provider_unavailable.
+/// With several devices, a device that fails takes no requests until a trial run succeeds. The requests of the failed
+/// run are retried once on another device. If no device is left, requests get provider_unavailable.
 class Scheduler {
  public:
   using Ticket = std::uint64_t;
@@ -173,7 +174,7 @@ class Scheduler {
 
   [[nodiscard]] SchedulerCounts counts() const;
 
-  /// By Replica::device().
+  /// Reports of the devices, indexed by Replica::device().
   [[nodiscard]] std::vector<DeviceReport> devices() const;
 
  private:

@@ -6,8 +6,8 @@ bool Scheduler::State::may_run_here(const ScheduledEntry& entry) const noexcept 
   if (!entry.size_key || free_lanes.empty() || !queue.empty() || prepared != 0) return false;
   const bool can_share = !entry.shape_key.empty();
   if (can_share && options.batch.max_delay.count() != 0) return false;
-  const bool in_company = can_share && counts.running != 0;
-  return times.are_below(*entry.size_key, in_company ? options.quick_run_in_company : options.quick_run);
+  const bool may_be_batched = can_share && counts.running != 0;
+  return times.are_below(*entry.size_key, may_be_batched ? options.quick_run_if_batchable : options.quick_run);
 }
 
 // Held until the caller has its answer: the end of the scheduler waits for it.

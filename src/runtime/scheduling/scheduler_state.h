@@ -12,8 +12,8 @@
 #include "runtime/scheduling/run_times.h"
 #include "runtime/scheduling/scheduler.h"
 
-/// What the parts of the scheduler share: scheduler.cpp is the queue and its end, scheduler_runs.cpp the threads that
-/// run what is taken off it, scheduler_devices.cpp on which device and whether that works, scheduler_lanes.cpp runs on
+/// State that the sources of the scheduler share: scheduler.cpp has the queue and shutdown, scheduler_runs.cpp the
+/// threads that run batches, scheduler_devices.cpp the choice of devices and their health, scheduler_lanes.cpp runs on
 /// callers' threads.
 namespace gpux::runtime {
 

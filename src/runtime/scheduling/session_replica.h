@@ -48,30 +48,30 @@ class SessionReplica : public Replica {
   NamedDeviceTensors run_on_device(const NamedValues& inputs, const NamedDeviceTensors& device_inputs,
                                    const std::vector<std::size_t>& outputs, const NamedDeviceTensors& in_place = {});
 
-  /// The same for all outputs, which stay where the session makes them, whatever the provider: those of one that is no
-  /// plugin can be given to runs alone, and not be read.
+  /// run_on_device() for all outputs. They stay where the session makes them. With providers that are not plugins they
+  /// can only be passed to other runs, not read.
   NamedDeviceTensors run_without_reading(const NamedValues& inputs, const NamedDeviceTensors& device_inputs);
 
-  /// What loads another model onto the provider and the device of this one.
+  /// Load options that put another model on the provider and device of this one.
   [[nodiscard]] LoadOptions options_for_same_device() const;
 
-  /// Whether that leaves the output of this name on a device.
+  /// Whether run_on_device() leaves the output of this name on a device.
   [[nodiscard]] bool keeps_on_device(std::string_view output) const;
 
   /// Whether the session is in this process, without steps before or behind the model, and makes the output of this
   /// name on a device.
   [[nodiscard]] bool makes_on_device(std::string_view output) const;
 
-  /// The names of the outputs that the indices are of.
+  /// Names of all outputs, in the order of the indices that run() takes.
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept;
 
-  /// Their indices. Error invalid_input: there is no such output.
+  /// Indices of the outputs of these names. Error invalid_input: there is no such output.
   [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names) const;
 
-  /// What else than the model decides over its answers: Loaded::computed_by.
+  /// Everything besides the model that its answers depend on: Loaded::computed_by.
   [[nodiscard]] const std::string& computed_by() const noexcept;
 
-  /// Loaded::identity.
+  /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.

@@ -11,10 +11,10 @@
 
 namespace gpux::runtime {
 
-/// What callers give and get where one model runs before another and one behind it (null: none does). What a step gives
-/// goes on by name: to the model what `before` gives, to `after` what the model and `before` give. Inputs that none of
-/// them gives are the callers'; the last step's outputs are theirs. Pure.
-/// Error invalid_config where a step gives nothing that the next takes, or something of another type.
+/// Inputs and outputs for callers of a model with a model `before` and one `after` it (null: none). Outputs of a step
+/// are passed on by name: to the model what `before` gives, to `after` what the model and `before` give. Inputs that
+/// none of them gives are the callers'; the last step's outputs are theirs. Pure. Error invalid_config where a step
+/// gives nothing that the next takes, or something of another type.
 Signature with_steps(const Signature& model, const Signature* before, const Signature* after);
 
 /// The signature with the steps of options.before and options.after. Errors of ModelInspector, too.

@@ -24,10 +24,10 @@ class StopHandle {
     if (in_worker_) in_worker_->request_stop();
   }
 
-  /// For a session of this process; else null.
+  /// Handle for stopping a run of a session in this process; null if the session is in a worker.
   [[nodiscard]] ort::RunHandle* here() noexcept { return here_ ? &*here_ : nullptr; }
 
-  /// For a session of a worker.
+  /// Token for stopping a run of a session in a worker process.
   [[nodiscard]] std::stop_token in_worker() const noexcept {
     return in_worker_ ? in_worker_->get_token() : std::stop_token();
   }

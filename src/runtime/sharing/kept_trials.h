@@ -32,7 +32,7 @@ std::filesystem::path kept_trials_file(const TrialSubject& subject);
 /// Whether there may be results for it, by the size of the weights alone.
 bool may_have_kept_trials(const TrialSubject& subject);
 
-/// What the file holds; nothing where it cannot be read.
+/// Reads the trials in the file; empty if it cannot be read.
 std::vector<KeptTrial> read_kept_trials(const std::filesystem::path& file);
 
 /// Adds the result, in the place of an earlier one of the same computed_by. Where it cannot be written, the trial will

@@ -49,10 +49,11 @@ std::optional<RunSharing> decide_without_trial(const SharingFacts& facts);
 /// The decision after a trial. Pure.
 RunSharing decide_by_trial(const SharingTrial& trial);
 
-/// For a list of requests that is too short for a trial.
+/// The decision for a list of requests that is too short for a trial: no sharing.
 RunSharing too_few_for_a_trial(std::size_t requests);
 
-/// What is known of a model that is not loaded: the decision where no trial is needed, and what earlier trials showed.
+/// Whether runs can be shared, as far as known before the model is loaded: a decision if no trial is needed, else the
+/// results of earlier trials.
 struct KnownSharing {
   std::optional<RunSharing> decision;  ///< empty: a trial decides
   std::vector<KeptTrial> trials;       ///< without a decision
@@ -68,7 +69,7 @@ struct SharingSubject {
   SharingFacts facts;
 };
 
-/// Errors of ModelInspector.
+/// Collects files and facts for the decision about sharing runs. Errors of ModelInspector.
 SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::path& weights, const LoadOptions& options);
 
 /// A list of fewer requests than this is run one by one without a trial, which would take longer.

@@ -12,7 +12,7 @@
 
 namespace gpux::runtime {
 
-/// What came of running requests of a model alone and together.
+/// Result of a trial that runs requests of a model alone and batched, and compares their answers.
 struct SharingTrial {
   enum class Outcome : std::uint8_t {
     equal,        ///< every answer was the same

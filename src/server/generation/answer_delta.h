@@ -37,7 +37,7 @@ struct AnswerDelta {
   void append(AnswerDelta&& next);
 };
 
-/// What a request took, for all its answers.
+/// Tokens and times of a request, for all its answers.
 struct AnswerUsage {
   std::size_t prompt_tokens = 0;     ///< of each prompt once
   std::size_t cached_tokens = 0;     ///< of these, whose keys and values were there

@@ -17,13 +17,13 @@ class AnswerEvents {
   AnswerEvents& operator=(const AnswerEvents&) = delete;
 
   [[nodiscard]] virtual std::string_view content_type() const noexcept = 0;
-  /// What a client takes for nothing; empty: the protocol has none such.
+  /// Text that clients ignore, sent to keep a connection alive; empty: the protocol has none.
   [[nodiscard]] virtual std::string_view keep_alive() const noexcept = 0;
 
   virtual void append(std::string& out, const AnswerDelta& delta) = 0;
-  /// After the last part of the last answer.
+  /// Writes the end of the stream, after the last part of the last answer.
   virtual void append_end(std::string& out, const AnswerUsage& usage) = 0;
-  /// In place of what is missing. Nothing follows.
+  /// Writes an error in place of the rest. Nothing follows.
   virtual void append_error(std::string& out, const Error& error) = 0;
 };
 

@@ -5,7 +5,7 @@
 
 namespace gpux::server {
 
-/// Where the answers to a request go. One call at a time.
+/// Receives the answers to a request. One call at a time.
 class AnswerSink {
  public:
   AnswerSink() = default;
@@ -13,11 +13,11 @@ class AnswerSink {
   AnswerSink(const AnswerSink&) = delete;
   AnswerSink& operator=(const AnswerSink&) = delete;
 
-  /// Error resource_exhausted: there is no memory for it.
+  /// Takes the next part. Error resource_exhausted: there is no memory for it.
   virtual void write(AnswerDelta delta) = 0;
-  /// After the last part.
+  /// Ends the answers, after the last part.
   virtual void finish(const AnswerUsage& usage) = 0;
-  /// In place of what is missing.
+  /// Ends the answers with an error in place of the rest.
   virtual void fail(const Error& error) = 0;
 };
 

@@ -18,7 +18,8 @@
 
 namespace gpux::server {
 
-/// What happens to the answers of a job, on a thread of the engine's or the one that calls start(): one call at a time.
+/// Receives the tokens and ends of a job's answers. Called on a thread of the engine or the one that calls start(), one
+/// call at a time.
 class GenerationListener {
  public:
   GenerationListener() = default;
@@ -27,7 +28,7 @@ class GenerationListener {
   GenerationListener& operator=(const GenerationListener&) = delete;
 
   virtual void token(std::size_t choice, GeneratedToken&& token) = 0;
-  /// After the answer's last token.
+  /// An answer has ended. Called after its last token.
   virtual void ended(std::size_t choice, Completion&& completion) = 0;
   /// Once, and last: all answers have ended, or the first error ended them all.
   virtual void done(const std::optional<Error>& error) = 0;

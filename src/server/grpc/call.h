@@ -34,7 +34,7 @@
 /// a message is read, and one that is no message is refused like any other mistake.
 namespace gpux::server {
 
-/// As documented in docs/serving.md.
+/// The gRPC status of an error: code and message, as listed in docs/serving.md.
 ::grpc::Status status_of(const Error& error);
 
 /// A call that lasts until the client ends it.
@@ -50,7 +50,7 @@ class LastingCall {
   virtual void end() = 0;
 };
 
-/// What all calls of a server share.
+/// State that all calls of a server share: models, options, memory budget, counters.
 struct CallState {
   CallState(ModelRepository& models, GrpcServerOptions given, RequestReaders& reading)
       : repository(models),
@@ -88,7 +88,7 @@ struct CalledMethod {
   GrpcMethodCounts* counts = nullptr;
 };
 
-/// So many bytes of CallState::memory. Error resource_exhausted beyond its limit.
+/// Reserves `bytes` of CallState::memory. Error resource_exhausted beyond its limit.
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes);
 
 template <typename Message>
@@ -97,8 +97,8 @@ template <typename Message>
   return {&text, 1};
 }
 
-/// What the kinds of calls have in common. Lives until gRPC has let go of it. The on_… functions are called by the
-/// thread of the call's queue, one at a time, and never from within a function of this.
+/// Base class of all kinds of calls: reading, writing, deadline and end. Lives until gRPC has let go of it. The on_…
+/// functions are called by the thread of the call's queue, one at a time, and never from within a function of this.
 class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer {
  public:
   Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method);
@@ -119,13 +119,13 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
-  /// Of a message of the client: a few kilobytes where no key is asked for.
+  /// Maximum size of a message of the client: a few kilobytes for methods that need no key.
   [[nodiscard]] std::uint64_t max_message_bytes() const noexcept { return max_message_bytes_; }
 
   /// Ends what is done for the call: its client has left, or its deadline has passed.
   [[nodiscard]] Cancellation cancellation() const { return Cancellation(gone_.get_token(), deadline_); }
 
-  /// What the work for a request of the call shares.
+  /// Shared state of the work for a request of the call: readers, memory, cancellation and deadline.
   [[nodiscard]] RequestWork work() const {
     RequestWork work{.readers = &state_->readers, .memory = state_->memory, .stop = gone_, .deadline = {}};
     work.deadline.bring_forward(deadline_);
@@ -139,13 +139,13 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// start_read() has a message, or there is none (any more).
   virtual void on_read(bool /*ok*/) {}
 
-  /// What start_write() was given is on its way, or the client has left.
+  /// Called when the message of start_write() has been sent, or the client has left.
   virtual void on_written(bool /*ok*/) {}
 
   /// The client has left, its deadline has passed, or the call was cut off: to be finished soon.
   virtual void on_gone() {}
 
-  /// Nothing else follows.
+  /// The call is over. No other function is called afterwards.
   virtual void on_done() {}
 
   /// Claims the end: true for the first that asks, who then has to finish.
@@ -153,8 +153,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// `message` is filled, then on_read() called.
   void start_read(::grpc::ByteBuffer& message);
-  /// The same for the one message of a call: a client that does not send it within the limits of GrpcServerOptions
-  /// loses its call.
+  /// start_read() for the only message of a call. The call is cut off if the client does not send it within the limits
+  /// of GrpcServerOptions.
   void start_only_read(::grpc::ByteBuffer& message);
 
   /// A message of the client has come. False where it is larger than it may be: the call is cut off.
@@ -168,13 +168,13 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// GrpcServerOptions, its call ends as if it had left. `memory` holds the message's share of the budget until then.
   void start_write(const ::grpc::ByteBuffer& message, MemoryShare memory);
 
-  /// What a message takes until the client has taken it. Error resource_exhausted.
+  /// Reserves the memory that a message takes until the client has read it. Error resource_exhausted.
   [[nodiscard]] MemoryShare outgoing_memory(const ::grpc::ByteBuffer& message) const;
 
-  /// What a call that its client has left ends with.
+  /// Status of a call whose client has left.
   [[nodiscard]] ::grpc::Status left_status() const;
 
-  /// After claim_end(); nothing may be started after it.
+  /// Ends the call with this status. Requires claim_end(); nothing may be started afterwards.
   void finish(const ::grpc::Status& status);
   /// The same, bounded as start_write(), and for a request with a deadline by write_grace after it. Where memory is
   /// short, the call fails with UNAVAILABLE.

@@ -21,7 +21,7 @@ void take_over([[maybe_unused]] QueuedOperation& operation) noexcept {
 }
 
 // So many events in a row: more to do than one thread can.
-constexpr unsigned events_without_rest = 16;
+constexpr unsigned max_events_since_idle = 16;
 
 }  // namespace
 
@@ -81,23 +81,23 @@ void CallQueue::serve(const CallSource& source) {
 }
 
 void CallQueue::start() {
-  threads_.emplace_back([this] { lead(); });
-  for (unsigned i = 1; i < options_.threads; ++i) threads_.emplace_back([this] { help(); });
+  threads_.emplace_back([this] { run_leader(); });
+  for (unsigned i = 1; i < options_.threads; ++i) threads_.emplace_back([this] { run_follower(); });
 }
 
-void CallQueue::lead() {
-  unsigned without_rest = 0;
+void CallQueue::run_leader() {
+  unsigned events_since_idle = 0;
   for (;;) {
     Event event;
-    look(event);
+    poll(event);
     if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
-      without_rest = 0;
+      events_since_idle = 0;
       if (const auto time = busy_poll_.time(); time.count() != 0) {
-        look_out(event, time);
+        busy_poll(event, time);
         busy_poll_.learn(event.found == ::grpc::CompletionQueue::GOT_EVENT);
       }
     } else {
-      call_for_help(without_rest);
+      wake_follower(events_since_idle);
     }
     if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
       event.found =
@@ -108,7 +108,7 @@ void CallQueue::lead() {
   }
 }
 
-void CallQueue::help() {
+void CallQueue::run_follower() {
   std::unique_lock lock(mutex_);
   for (;;) {
     ++asleep_;
@@ -117,15 +117,15 @@ void CallQueue::help() {
     if (ended_) return;
     --calls_;
     lock.unlock();
-    unsigned without_rest = 0;
+    unsigned events_since_idle = 0;
     for (;;) {
       Event event;
-      look(event);
+      poll(event);
       if (event.found == ::grpc::CompletionQueue::TIMEOUT) {
-        without_rest = 0;
-        look_out(event, options_.busy_poll);
+        events_since_idle = 0;
+        busy_poll(event, options_.busy_poll);
       } else {
-        call_for_help(without_rest);
+        wake_follower(events_since_idle);
       }
       if (event.found != ::grpc::CompletionQueue::GOT_EVENT) break;
       handle(event);
@@ -141,18 +141,18 @@ void CallQueue::handle(const Event& event) {
   call_guarded([&] { operation(event.ok); });
 }
 
-void CallQueue::look(Event& event) {
+void CallQueue::poll(Event& event) {
   event.found = queue_->AsyncNext(&event.tag, &event.ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
 }
 
-void CallQueue::look_out(Event& event, std::chrono::microseconds time) {
+void CallQueue::busy_poll(Event& event, std::chrono::microseconds time) {
   const auto end = Clock::now() + time;
-  while (event.found == ::grpc::CompletionQueue::TIMEOUT && Clock::now() < end) look(event);
+  while (event.found == ::grpc::CompletionQueue::TIMEOUT && Clock::now() < end) poll(event);
 }
 
-void CallQueue::call_for_help(unsigned& without_rest) {
-  if (++without_rest < events_without_rest) return;
-  without_rest = 0;
+void CallQueue::wake_follower(unsigned& events_since_idle) {
+  if (++events_since_idle < max_events_since_idle) return;
+  events_since_idle = 0;
   if (asleep_.load(std::memory_order_relaxed) == 0) return;
   {
     const std::lock_guard lock(mutex_);

@@ -54,17 +54,17 @@ class Wire {
   std::function<void()> gone_;
 };
 
-/// Where calls come from.
+/// Source of calls: a method of a service.
 struct CallSource {
-  /// Asks gRPC for the next one: its wire, and the tag to come back with.
+  /// Requests the next call from gRPC, which fills `wire` and returns `tag` when it arrives.
   std::function<void(Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag)> request;
-  /// Takes one that has come.
+  /// Takes a call that has arrived.
   std::function<void(std::unique_ptr<Wire> wire)> take;
 };
 
-/// Does what calls need, on threads of its own. gRPC's core lets one thread poll for all and wake the one that it found
-/// something for, which takes longer than most of what there is to do. So one thread does everything while it finds
-/// moments of rest, and others join in when it does not.
+/// Runs the handlers of calls on threads of its own. gRPC's core lets one thread poll for all and wake the one that it
+/// found an event for, which takes longer than most handlers. So one thread, the leader, handles all events while it is
+/// idle between them, and wakes followers when it is not.
 class CallQueue {
  public:
   struct Options {
@@ -73,7 +73,7 @@ class CallQueue {
   };
 
   CallQueue(std::unique_ptr<::grpc::ServerCompletionQueue> queue, const Options& options);
-  /// After end().
+  /// Requires end().
   ~CallQueue() = default;
   CallQueue(const CallQueue&) = delete;
   CallQueue& operator=(const CallQueue&) = delete;
@@ -92,7 +92,7 @@ class CallQueue {
   using Clock = std::chrono::steady_clock;
   using Found = ::grpc::CompletionQueue::NextStatus;
 
-  /// What a thread has found; what is there at once, or comes within a time.
+  /// An event of the completion queue, as a thread found it.
   struct Event {
     void* tag = nullptr;
     bool ok = false;
@@ -101,12 +101,12 @@ class CallQueue {
 
   friend class Wire;
 
-  void lead();
-  void help();
+  void run_leader();
+  void run_follower();
   void handle(const Event& event);
-  void look(Event& event);
-  void look_out(Event& event, std::chrono::microseconds time);
-  void call_for_help(unsigned& without_rest);
+  void poll(Event& event);
+  void busy_poll(Event& event, std::chrono::microseconds time);
+  void wake_follower(unsigned& events_since_idle);
 
   std::unique_ptr<::grpc::ServerCompletionQueue> queue_;
   const Options options_;
@@ -114,7 +114,7 @@ class CallQueue {
 
   std::mutex mutex_;
   std::condition_variable called_;
-  unsigned calls_ = 0;  // for help, and not heard yet
+  unsigned calls_ = 0;  // of wake_follower() that no follower has seen yet
   bool ended_ = false;
   std::size_t wires_ = 0;  // of calls, and of places for those to come
   std::condition_variable without_wires_;

@@ -31,13 +31,13 @@ struct InferMessage {
 /// Contents are typed where those of the request were, and raw where the protocol has no type for one of them.
 InferMessage write_infer_message(const InferResponse& response);
 
-/// As the answer of ModelInfer.
+/// Serializes the message as a ModelInferResponse, the answer of ModelInfer.
 ::grpc::ByteBuffer unary_answer(const InferMessage& message);
 
-/// As one answer of ModelStreamInfer.
+/// Serializes the message as a ModelStreamInferResponse, one answer of ModelStreamInfer.
 ::grpc::ByteBuffer stream_answer(const InferMessage& message);
 
-/// As the answer of ModelStreamInfer to a request that failed.
+/// Serializes an error as a ModelStreamInferResponse, the answer to a request that failed.
 ::grpc::ByteBuffer stream_failure(std::string_view error, const std::string& model_name, const std::string& id);
 
 }  // namespace gpux::server

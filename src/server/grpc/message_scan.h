@@ -11,9 +11,9 @@
 
 namespace gpux::server {
 
-/// What a message becomes, as found in its wire format.
+/// Result of scanning a serialized message before it is parsed.
 struct MessageScan {
-  /// Of the message once it is built, without fields that its type does not have. Rather too much than too little.
+  /// Upper estimate of the memory of the parsed message, without fields that its type does not have.
   std::uint64_t memory_bytes = 0;
   bool has_unknown_fields = false;
 };
@@ -34,7 +34,7 @@ class MessageScanner {
   /// them. Error invalid_input as above.
   [[nodiscard]] std::string known_fields(std::string_view message) const;
 
-  /// "inference.ModelInferRequest"
+  /// Name of the message type: "inference.ModelInferRequest".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:

@@ -19,10 +19,10 @@ struct Method {
   const char* type = "unary";  ///< as of GrpcMethodCounts
 };
 
-/// Those of inference.GRPCInferenceService.
+/// Methods of the service inference.GRPCInferenceService.
 std::span<const Method> inference_methods() noexcept;
 
-/// Those of grpc.health.v1.Health.
+/// Methods of the service grpc.health.v1.Health.
 std::span<const Method> health_methods() noexcept;
 
 }  // namespace gpux::server

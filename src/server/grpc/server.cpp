@@ -111,7 +111,7 @@ std::string address_of(const std::string& host, std::uint16_t port) {
   return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
 }
 
-constexpr std::size_t least_quota_bytes = std::size_t{256} << 20;
+constexpr std::size_t min_quota_bytes = std::size_t{256} << 20;
 
 // From the last answer to the end of the connections: clients read it.
 constexpr std::chrono::milliseconds last_answers_time{50};
@@ -166,7 +166,7 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   builder.SetMaxSendMessageSize(-1);
   // Messages on their way, of which gRPC does not tell how long they are: what comes of them is CallState::memory's.
   ::grpc::ResourceQuota quota("gpux");
-  quota.Resize(std::max<std::size_t>(least_quota_bytes, 2 * options.max_message_bytes));
+  quota.Resize(std::max<std::size_t>(min_quota_bytes, 2 * options.max_message_bytes));
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // A second server must not share the port unnoticed.

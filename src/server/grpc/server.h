@@ -20,7 +20,7 @@ struct GrpcServerOptions {
   /// PEM files, both or none. Read again when they have changed.
   std::filesystem::path tls_certificate;
   std::filesystem::path tls_key;
-  /// That read and write; 0: http::threads_by_default().
+  /// Threads that read and write; 0: http::threads_by_default().
   unsigned threads = 0;
   std::chrono::microseconds busy_poll{50};  ///< as of http::ServerOptions
   /// Longer messages are not taken apart on those threads, but on these.
@@ -58,8 +58,8 @@ class GrpcServer {
 
   [[nodiscard]] std::uint16_t port() const noexcept;
 
-  /// Of each method, and at the end of those that do not exist; without the calls of server reflection, and without
-  /// what gRPC refuses before it has a method. May be kept longer than the server.
+  /// Counters per method, the last one for methods that do not exist; without the calls of server reflection, and
+  /// without what gRPC refuses before it has a method. May be kept longer than the server.
   [[nodiscard]] std::shared_ptr<const GrpcCounts> counts() const noexcept;
 
   /// Whether new traffic should come; what watches the server's health hears of it at once.

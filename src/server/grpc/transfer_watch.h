@@ -52,7 +52,7 @@ class TransferWatch {
   /// or another begins.
   void add(WatchedTransfer& transfer, std::uint64_t bytes, Holds holds,
            std::chrono::steady_clock::time_point latest = std::chrono::steady_clock::time_point::max());
-  /// It is over. Nothing happens where it is not watched.
+  /// Stops watching a transfer. Does nothing if it is not watched.
   void remove(WatchedTransfer& transfer);
 
   /// Memory is short: gives up the message of 64 KiB or more that has waited longest, beyond what it would take at 1

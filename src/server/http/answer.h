@@ -19,7 +19,7 @@ class AnswerListener {
   AnswerListener(const AnswerListener&) = delete;
   AnswerListener& operator=(const AnswerListener&) = delete;
 
-  /// From any thread, with the answer locked: must only pass it on.
+  /// An answer, or a part of one, is available. Called from any thread with the answer locked: must only pass it on.
   virtual void answer_came() = 0;
 };
 
@@ -38,7 +38,7 @@ class Answer {
   Exchange::Flow write(Piece piece);
   void on_room(std::function<void()> callback);
   void finish();
-  /// No handler holds it any more.
+  /// No handler holds the answer any more: answers 500, or breaks the stream off.
   void abandon();
 
   // The connection's side.
@@ -56,11 +56,11 @@ class Answer {
 
   /// The pieces since the last call. The listener is called for pieces after this call, not before the first one.
   Given take();
-  /// Bytes of pieces that are out.
+  /// `bytes` of the pieces have been sent.
   void written(std::uint64_t bytes);
-  /// The answer is out as a whole.
+  /// The whole answer has been sent.
   void done();
-  /// It never will be.
+  /// The client has left: the answer will never be sent as a whole.
   void client_left();
 
  private:
@@ -82,7 +82,8 @@ class Answer {
   std::function<void()> room_;
 };
 
-/// What a handler holds. The last one to let go abandons the answer.
+/// The Exchange that a handler holds. When the last reference goes without an answer, it answers 500, or cuts a
+/// stream off.
 class HandlerExchange final : public Exchange {
  public:
   explicit HandlerExchange(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}

@@ -32,7 +32,7 @@ class BodyBuffer {
   Outcome reserve(std::uint64_t size);
   /// Makes room for at least one byte more: a step of 32 KiB, or as much as there is, up to 1 MiB.
   Outcome grow();
-  /// What is reserved and not yet filled.
+  /// The reserved memory that is not filled yet.
   [[nodiscard]] std::span<std::byte> room() noexcept;
 
   /// `count` bytes of room() have been filled.

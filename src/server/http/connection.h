@@ -22,7 +22,8 @@
 
 namespace gpux::http {
 
-/// What tells a client to send on. It is no part of an answer, and may be sent at any time before one.
+/// The interim response that tells a client to send the body. It is no part of an answer, and may be sent at any time
+/// before one.
 inline constexpr std::string_view interim_response = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /// One client. Lives on its loop's thread; a coroutine reads, hands over and writes, request after request. It sleeps
@@ -97,7 +98,8 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
 
   Step refuse_with(int status, std::string message);
   Step refuse_body(BodyBuffer::Outcome outcome);
-  /// What a wait that brought nothing means in the middle of a request.
+  /// Handles a read in the middle of a request that received nothing: a timeout, a closed connection or an error.
+  /// `received`: result of the read.
   Step interrupted(std::ptrdiff_t received, std::string_view what, std::chrono::milliseconds limit);
   void write_head(const Response& response, bool keep, std::string_view framing);
   void queue(std::string_view text);

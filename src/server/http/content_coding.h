@@ -15,7 +15,7 @@ namespace gpux::http {
 /// Undoes gzip (also several members in a row) and deflate (with zlib's wrapping, or bare as some clients send it).
 class Inflater {
  public:
-  /// What it takes by itself: zlib's window and tables.
+  /// Memory of an Inflater: zlib's window and tables.
   static constexpr std::uint64_t memory_bytes = 48 << 10;
 
   explicit Inflater(Framing::Coding coding);
@@ -43,7 +43,7 @@ class Inflater {
 /// Compresses a body in steps, so that others get their turn in between.
 class Deflater {
  public:
-  /// What it takes by itself.
+  /// Memory of a Deflater, without its output.
   static constexpr std::uint64_t memory_bytes = 272 << 10;
 
   Deflater();

@@ -7,7 +7,7 @@
 /// The parts of a header's value such as 'form-data; name="image"'.
 namespace gpux::http {
 
-/// Without the blanks and tabs around it.
+/// The text without leading and trailing spaces and tabs.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
 /// The first word: "form-data".

@@ -31,9 +31,9 @@ class Headers {
   void add(std::string_view name, std::string_view value);
   /// The first field of that name; empty where there is none. Valid until the next add.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const noexcept;
-  /// The same, with an absent field read as an empty one.
+  /// find(), or an empty text if the field is absent.
   [[nodiscard]] std::string_view operator[](std::string_view name) const noexcept;
-  /// How many fields have that name.
+  /// Number of fields of that name.
   [[nodiscard]] std::size_t count(std::string_view name) const noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
@@ -61,9 +61,9 @@ struct Piece {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 
-  /// Takes the text over.
+  /// A piece that owns the text.
   static Piece of(std::string text);
-  /// For text in static storage.
+  /// A piece that refers to text in static storage.
   static Piece lasting(std::string_view text) noexcept;
 
   [[nodiscard]] std::string_view text() const noexcept {
@@ -73,7 +73,7 @@ struct Piece {
 
 /// Bytes that may be read behind the end of every body (zeros at first), for parsers that look ahead.
 inline constexpr std::size_t body_padding = 64;
-/// What the first byte of a body, or the one its Inference-Header-Content-Length points at, is aligned to.
+/// Alignment of the first byte of a body, or of the byte that its Inference-Header-Content-Length points to.
 inline constexpr std::size_t body_alignment = 64;
 
 /// A copy laid out as the bodies of requests are: bytes[aligned_at] aligned, padding behind. For tests of protocols.
@@ -125,7 +125,7 @@ struct Response {
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
   static Response json(int status, std::string text);
-  /// {"error": message}
+  /// Response with the JSON body {"error": message}.
   static Response error(int status, std::string_view message);
 
   [[nodiscard]] std::size_t body_bytes() const noexcept;

@@ -11,7 +11,7 @@
 
 namespace gpux::http {
 
-/// What follows a request's header, as far as the transport must know it.
+/// How the body of a request is sent, and whether the connection is kept, from its header.
 struct Framing {
   enum class Coding : int { identity, gzip, deflate };
 
@@ -41,9 +41,9 @@ class RequestParser {
   /// Reads on. `consumed` bytes of `text` are done with; the rest must be given again, with what came after it.
   Outcome feed(std::string_view text, std::size_t& consumed);
 
-  /// Once complete.
+  /// Framing of the request's body; valid once the header is complete.
   [[nodiscard]] const Framing& framing() const noexcept;
-  /// Once refused.
+  /// Why the request is refused; valid once it is.
   [[nodiscard]] const Refusal& refusal() const noexcept;
 
  private:

@@ -13,7 +13,7 @@
 
 namespace gpux::http {
 
-/// What one client, and all together, may take. Timeouts are kept to within a twentieth of the shortest.
+/// Limits of one client and of all together. Timeouts are kept to within a twentieth of the shortest.
 struct Limits {
   std::uint64_t max_header_bytes = 16 << 10;                       ///< request line and fields; beyond: 431
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;          ///< as sent; beyond: 413, unread
@@ -22,9 +22,10 @@ struct Limits {
 
   std::chrono::milliseconds header_timeout{10'000};  ///< from a request's first byte to the end of its header
   std::chrono::milliseconds idle_timeout{75'000};    ///< between requests
-  /// How far a body may fall behind `min_bytes_per_second`, however fast it began.
+  /// How far the transfer of a body may fall behind `min_bytes_per_second`, however fast it began.
   std::chrono::milliseconds body_timeout{10'000};
-  /// The same for an answer that is written. A streamed answer has it for each time that something waits to be written.
+  /// How far the transfer of an answer may fall behind `min_bytes_per_second`. A streamed answer has it for each time
+  /// that something waits to be written.
   std::chrono::milliseconds write_timeout{10'000};
   std::uint64_t min_bytes_per_second = 32 << 10;
   /// When memory is short, the slowest transfer below this rate that holds 64 KiB or more is given up: a body with 503,
@@ -86,7 +87,7 @@ struct Admitted {
   Admitted(Response answer) : refusal(std::move(answer)) {}
 
   std::optional<Response> refusal;
-  /// Of the body, as sent and decompressed; beyond it, or beyond Limits: 413.
+  /// Maximum size of the body, both as sent and decompressed; beyond it, or beyond Limits: 413.
   std::uint64_t max_body_bytes = UINT64_MAX;
 };
 
@@ -122,7 +123,7 @@ struct ServerOptions {
   Limits limits;
 };
 
-/// Since the start, but for those that say "now".
+/// Counters of an HTTP server since its start; those called "now" are current values.
 struct Counters {
   std::uint64_t connections_open = 0;  ///< now
   std::uint64_t connections_accepted = 0;

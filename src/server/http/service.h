@@ -11,7 +11,7 @@
 
 namespace gpux::http {
 
-/// What all connections of a server share.
+/// State that all connections of an HTTP server share.
 struct Service {
   Limits limits;
   Handler handler;

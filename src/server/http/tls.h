@@ -12,7 +12,7 @@ namespace gpux::http {
 /// A certificate and its key, read again when the files change. For one thread.
 class TlsFiles {
  public:
-  /// Error invalid_config where the files are missing or do not belong together.
+  /// Loads certificate and key. Error invalid_config if the files are missing or do not belong together.
   TlsFiles(std::filesystem::path certificate, std::filesystem::path key);
 
   /// For the next connection. Looks at the files once a second; what cannot be used is logged, and the last good pair

@@ -4,7 +4,8 @@
 
 namespace gpux::http {
 
-/// Error invalid_config where the PEM files are missing, unusable or do not belong together.
+/// Checks a certificate and its key. Error invalid_config if the PEM files are missing, unusable or do not belong
+/// together.
 void check_tls_files(const std::filesystem::path& certificate, const std::filesystem::path& key);
 
 }  // namespace gpux::http

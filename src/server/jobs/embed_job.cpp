@@ -24,9 +24,9 @@ using Answer = EmbedJobOptions::Answer;
 using embedding::Representation;
 
 // What a number takes in an answer: "-0.01234567,".
-constexpr std::uint64_t json_bytes_a_number = 13;
+constexpr std::uint64_t json_bytes_per_number = 13;
 // {"index":12345,"value":0.01234567},
-constexpr std::uint64_t json_bytes_a_weight = 36;
+constexpr std::uint64_t json_bytes_per_weight = 36;
 
 // What the runs of a job have in common.
 struct Embedding {
@@ -42,8 +42,8 @@ struct Embedding {
   [[nodiscard]] std::uint64_t cost(std::size_t index) const {
     const auto* text = std::get_if<std::string>(&texts[index]);
     if (text != nullptr) return std::min(text->size(), max_text_bytes) * tokenizer_bytes_per_byte;
-    constexpr std::uint64_t bytes_to_decode_a_token = 100;
-    return std::get<TokenIds>(texts[index]).size() * bytes_to_decode_a_token;
+    constexpr std::uint64_t decoding_bytes_per_token = 100;
+    return std::get<TokenIds>(texts[index]).size() * decoding_bytes_per_token;
   }
 
   [[nodiscard]] bool uses_token_output() const {
@@ -61,7 +61,7 @@ struct Embedding {
     std::uint64_t rows = texts.size();
     if (options.answer == Answer::sparse_vectors) {
       constexpr std::uint64_t usual_weights = 256;
-      return rows * usual_weights * json_bytes_a_weight;
+      return rows * usual_weights * json_bytes_per_weight;
     }
     if (options.answer == Answer::token_vectors || options.embed.representation == Representation::multi_vector) {
       rows = 0;
@@ -71,7 +71,7 @@ struct Embedding {
                                        options.embed);
       }
     }
-    return rows * encoder->dimension(options.embed) * json_bytes_a_number;
+    return rows * encoder->dimension(options.embed) * json_bytes_per_number;
   }
 
   NamedValues prepare(std::size_t index) {
@@ -116,7 +116,7 @@ struct Embedding {
     const Value& output = outputs.front().second;
     if (options.answer == Answer::vectors) {
       result.vectors[index] = encoder->finish(prepared[index], output, options.embed);
-      bytes = result.vectors[index].size() * json_bytes_a_number;
+      bytes = result.vectors[index].size() * json_bytes_per_number;
     } else if (options.answer == Answer::representations) {
       result.representations[index] = encoder->represent(prepared[index], output, options_of(index));
       bytes = result.representations[index].values.size() * sizeof(float);

@@ -20,7 +20,7 @@ namespace gpux::server {
 
 struct EmbedJobOptions {
   embedding::EmbedOptions embed;
-  /// What the result has of each text.
+  /// Kind of result per text.
   enum class Answer : std::uint8_t {
     vectors,          ///< dense vectors
     token_vectors,    ///< JSON of its tokens' vectors: of late interaction, or those of token_output()

@@ -10,7 +10,7 @@ namespace gpux::server {
 namespace {
 
 // What a number takes in an answer: "-0.01234567,", besides itself.
-constexpr std::uint64_t bytes_a_number = 13 + sizeof(float);
+constexpr std::uint64_t bytes_per_number = 13 + sizeof(float);
 
 // What the runs of a job have in common.
 struct ImageEmbedding {
@@ -21,7 +21,7 @@ struct ImageEmbedding {
 
   // Of the images as they came, of the tensors that wait for a worker, and of the answer.
   [[nodiscard]] std::uint64_t memory(const Workers& workers) const {
-    std::uint64_t bytes = images.size() * encoder->dimension() * bytes_a_number;
+    std::uint64_t bytes = images.size() * encoder->dimension() * bytes_per_number;
     for (const std::string& image : images) bytes += image.size();
     const std::size_t in_flight = 2 * workers.sessions.size() * std::max(workers.replicas, 1U);
     std::uint64_t tensor = bits_of(encoder->input().recipe.type.value_or(ElementType::float32)) / 8;

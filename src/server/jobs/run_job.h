@@ -26,8 +26,8 @@ class RunJob : public std::enable_shared_from_this<RunJob> {
     std::size_t count = 0;
     std::string item;      ///< what errors call a run of a list: "text"
     bool is_list = false;  ///< also where there is one
-    /// The model's inputs of a run; empty: a unit of its work is done, and there is more. By several threads at once,
-    /// but for each run by one. Error invalid_input.
+    /// Prepares the model's inputs of a run; empty: one unit of work is done, and there is more: call it again. Called
+    /// by several threads at once, but by one for each run. Error invalid_input.
     std::function<std::optional<NamedValues>(std::size_t index)> prepare;
     /// The memory that preparing the run takes; above work_here_bytes the readers do it. Null: little.
     std::function<std::uint64_t(std::size_t index)> cost = nullptr;
@@ -36,7 +36,8 @@ class RunJob : public std::enable_shared_from_this<RunJob> {
         nullptr;
     /// Ends what queue() has begun, after an error. May be null.
     std::function<void()> stop_others = nullptr;
-    /// What the model gave for it; returns the bytes that are kept of it. By several threads at once, each run once.
+    /// Receives the outputs of a run; returns the bytes of memory that are kept of them. Called by several threads at
+    /// once, but once for each run.
     std::function<std::uint64_t(std::size_t index, NamedValues&& outputs)> take;
     /// Runs that are prepared or queued at a time; 0: two for each of the session's workers.
     std::size_t max_in_flight = 0;
@@ -44,7 +45,7 @@ class RunJob : public std::enable_shared_from_this<RunJob> {
     runtime::InferRequest run;  ///< what all runs have: its `is_admitted` is for the first, the others are admitted
   };
 
-  /// Of the runs that have ended.
+  /// Times of the runs that have ended.
   struct Times {
     runtime::InferTimes slowest;
     std::chrono::nanoseconds queue{0}, compute{0};  ///< sums over the runs

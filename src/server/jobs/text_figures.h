@@ -10,7 +10,7 @@
 
 namespace gpux::server {
 
-/// What the texts of one request took, summed over them: each is tokenized, waits and runs by itself.
+/// Counts and times of the texts of one request, summed: each is tokenized, waits and runs by itself.
 struct TextFigures {
   std::size_t texts = 0;       ///< or pairs of them
   std::size_t characters = 0;  ///< Unicode code points, as the texts were given

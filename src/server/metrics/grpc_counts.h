@@ -16,7 +16,7 @@ inline constexpr std::array<std::string_view, 17> grpc_code_names{
     "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
     "DataLoss", "Unauthenticated"};
 
-/// Since the start; written and read by any thread.
+/// Counters of one gRPC method since the start of the server. Thread-safe.
 struct GrpcMethodCounts {
   std::string_view service;  ///< "inference.GRPCInferenceService"
   std::string_view method;   ///< "ModelInfer"
@@ -39,7 +39,7 @@ struct GrpcMethodCounts {
   }
 };
 
-/// Those of a server's methods. All of them are added before the first call.
+/// Counters of all methods of a gRPC server. All methods are added before the first call.
 class GrpcCounts {
  public:
   /// `path` is "/service/method". It and `type` must outlive this. The result stays where it is.

@@ -11,7 +11,7 @@
 
 namespace gpux::server {
 
-/// What the transports count. Without gRPC `grpc` is null.
+/// Counters of the transports. `grpc` is null if gRPC is not served.
 struct TransportCounts {
   http::Counters http;
   std::shared_ptr<const GrpcCounts> grpc;
@@ -21,7 +21,7 @@ struct TransportCounts {
 /// gRPC's interceptors where these have one, and gpux_… elsewhere.
 std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
 
-/// The same counts as JSON, with the provider of each model.
+/// The counters of prometheus_text() as JSON, with the provider of each model.
 std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
 
 /// Whether an Accept field asks for JSON rather than text.

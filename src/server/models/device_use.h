@@ -17,7 +17,7 @@ struct DeviceUse {
   Device device;
   std::uint64_t bytes = 0;
 
-  /// The same for all providers of a device whose address is known.
+  /// Identifies the device: its address, which is the same for all providers, or else provider and index.
   [[nodiscard]] std::string key() const;
 };
 

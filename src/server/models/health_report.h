@@ -27,12 +27,12 @@ struct HealthReport {
   std::vector<ModelProblem> problems;
 };
 
-/// "healthy" …
+/// Name of the health: "healthy" …
 std::string_view name_of(Health health) noexcept;
 
-/// What GET /health reports, without a run of a model. A model that was taken out of service on request, or that is
-/// loaded on demand, is no problem; one whose reload failed is one although the old one serves. Causes are named by
-/// kind only, as the route needs no key.
+/// The health that GET /health reports, determined without running a model. A model that was taken out of service on
+/// request, or that is loaded on demand, is no problem; one whose reload failed is one although the old one serves.
+/// Causes are named by kind only, as the route needs no key.
 HealthReport health_of(std::span<const ModelStatus> models, bool accepts_requests);
 
 }  // namespace gpux::server

@@ -9,27 +9,27 @@ LoadJob& LoadJobs::add(LoadJob::Kind kind, std::string_view name, std::string_vi
     if (job->kind == kind && job->name == name && job->version == version) return *job;
   }
   waiting_.push_back(std::make_shared<LoadJob>(
-      LoadJob{.kind = kind, .name = std::string(name), .version = std::string(version), .askers = {}}));
+      LoadJob{.kind = kind, .name = std::string(name), .version = std::string(version), .requesters = {}}));
   return *waiting_.back();
 }
 
-std::uint64_t LoadJobs::add_asker(LoadJob& job, Done done) {
+std::uint64_t LoadJobs::add_requester(LoadJob& job, Done done) {
   const std::uint64_t number = next_number();
-  askers_.emplace(number, std::move(done));
-  job.askers.push_back(number);
+  requesters_.emplace(number, std::move(done));
+  job.requesters.push_back(number);
   return number;
 }
 
-LoadJobs::Done LoadJobs::take_asker(std::uint64_t number) {
-  const auto found = askers_.find(number);
-  if (found == askers_.end()) return nullptr;
+LoadJobs::Done LoadJobs::take_requester(std::uint64_t number) {
+  const auto found = requesters_.find(number);
+  if (found == requesters_.end()) return nullptr;
   Done done = std::move(found->second);
-  askers_.erase(found);
+  requesters_.erase(found);
   return done;
 }
 
-std::map<std::uint64_t, LoadJobs::Done> LoadJobs::take_all_askers() {
-  return std::exchange(askers_, {});
+std::map<std::uint64_t, LoadJobs::Done> LoadJobs::take_all_requesters() {
+  return std::exchange(requesters_, {});
 }
 
 std::shared_ptr<LoadJob> LoadJobs::start_next() {
@@ -39,17 +39,17 @@ std::shared_ptr<LoadJob> LoadJobs::start_next() {
 }
 
 std::vector<std::uint64_t> LoadJobs::cancel(std::string_view model) {
-  std::vector<std::uint64_t> askers;
+  std::vector<std::uint64_t> requesters;
   if (running_ && running_->is_about(model)) {
     running_->is_cancelled = true;
-    askers = running_->askers;
+    requesters = running_->requesters;
   }
   std::erase_if(waiting_, [&](const std::shared_ptr<LoadJob>& job) {
     if (!job->is_about(model)) return false;
-    askers.insert(askers.end(), job->askers.begin(), job->askers.end());
+    requesters.insert(requesters.end(), job->requesters.begin(), job->requesters.end());
     return true;
   });
-  return askers;
+  return requesters;
 }
 
 }  // namespace gpux::server

@@ -14,14 +14,14 @@
 
 namespace gpux::server {
 
-/// What the loader's thread does next.
+/// A job of the loader's thread: loading or restoring a model, or refreshing the sources.
 struct LoadJob {
   enum class Kind : std::uint8_t { load, restore, refresh };
 
   Kind kind;
   std::string name, version;
-  std::vector<std::uint64_t> askers;  ///< numbers of those who are to be told how it ended
-  bool is_cancelled = false;          ///< the model was unloaded while the job ran
+  std::vector<std::uint64_t> requesters;  ///< numbers of those who are to be told how it ended
+  bool is_cancelled = false;              ///< the model was unloaded while the job ran
 
   [[nodiscard]] bool is_about(std::string_view model) const { return kind != Kind::refresh && name == model; }
 };
@@ -34,16 +34,16 @@ class LoadJobs {
   /// Puts the job at the end of the queue, or joins one that waits there and does the same.
   LoadJob& add(LoadJob::Kind kind, std::string_view name, std::string_view version);
 
-  /// Returns the asker's number.
-  std::uint64_t add_asker(LoadJob& job, Done done);
+  /// Returns the requester's number.
+  std::uint64_t add_requester(LoadJob& job, Done done);
 
   /// A number for somebody who waits.
   std::uint64_t next_number() { return ++numbers_; }
 
-  /// The asker's callback, to be called without the lock; null where it was taken before.
-  [[nodiscard]] Done take_asker(std::uint64_t number);
+  /// The requester's callback, to be called without the lock; null where it was taken before.
+  [[nodiscard]] Done take_requester(std::uint64_t number);
 
-  [[nodiscard]] std::map<std::uint64_t, Done> take_all_askers();
+  [[nodiscard]] std::map<std::uint64_t, Done> take_all_requesters();
 
   [[nodiscard]] bool empty() const noexcept { return waiting_.empty(); }
 
@@ -52,17 +52,17 @@ class LoadJobs {
 
   void finish() { running_.reset(); }
 
-  /// Drops what waits.
+  /// Drops all queued jobs.
   void clear() { waiting_.clear(); }
 
-  /// Drops the jobs about the model, and cancels the one that runs; returns the numbers of their askers.
+  /// Drops the jobs about the model, and cancels the one that runs; returns the numbers of their requesters.
   [[nodiscard]] std::vector<std::uint64_t> cancel(std::string_view model);
 
  private:
   std::deque<std::shared_ptr<LoadJob>> waiting_;
   std::shared_ptr<LoadJob> running_;  // null: the loader waits
   std::uint64_t numbers_ = 0;
-  std::map<std::uint64_t, Done> askers_;  // of those who are not answered yet
+  std::map<std::uint64_t, Done> requesters_;  // of those who are not answered yet
 };
 
 }  // namespace gpux::server

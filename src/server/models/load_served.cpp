@@ -105,7 +105,7 @@ ServingOptions serving_options(const ServingRequest& serving, const ServingFlags
   return options;
 }
 
-WorkerRequest workers_asked_for(const ServingRequest& serving, unsigned by_default) {
+WorkerRequest requested_workers(const ServingRequest& serving, unsigned by_default) {
   WorkerRequest request = value_or(serving.workers, WorkerRequest{.count = by_default});
   request.most = value_or(serving.max_workers, 0U);
   if (serving.runs_in_flight) request.in_flight = serving.runs_in_flight->value;
@@ -349,7 +349,7 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   refuse_generation_settings(listed.name, serving);
   std::optional<checkpoint::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(serving, flags, opened, sentences.has_value());
-  const WorkerRequest request = workers_asked_for(serving, sentences ? usable_processors(Machine::this_one()) : 1);
+  const WorkerRequest request = requested_workers(serving, sentences ? usable_processors(Machine::this_one()) : 1);
   if (sentences) {
     opened.settings.options.pooled_output = embedding::graph_pooling(*sentences, opened.info.signature);
   }

@@ -7,7 +7,7 @@
 
 namespace gpux::server {
 
-/// What one version of a model answers to besides the name it is served under.
+/// Aliases of one version of a model: names and the id that requests may use besides the name it is served under.
 struct ModelAliases {
   std::vector<std::string> names;  ///< of the stored model that it is loaded from: "minilm:latest"
   std::string digest;              ///< of that model, 64 hexadecimal digits; empty: it is not from the store

@@ -14,7 +14,7 @@
 
 namespace gpux::server {
 
-/// What a model that makes vectors of texts reports about itself.
+/// Pooling, dimension and prompts of a model that embeds texts, as its metadata reports them.
 struct EncoderDescription {
   std::string pooling;         ///< "mean", "cls+mean"; empty: the ONNX file pools
   std::size_t dimension = 0;   ///< of a vector
@@ -22,7 +22,7 @@ struct EncoderDescription {
   std::vector<std::string> prompts;
 };
 
-/// What is known about a model without its session: answers for metadata while it is unloaded to make room.
+/// Metadata of a model that does not need its session: answers metadata requests also while the model is evicted.
 struct ModelDescription {
   std::string name, version;
   Signature signature;  ///< what callers give and get

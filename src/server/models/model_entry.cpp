@@ -34,7 +34,7 @@ Error for_clients(const Error& error) {
   return {error.code(), without_paths(error.message(last_name))};
 }
 
-ModelActions ModelEntry::apply(ModelEvent event, Aftermath& after) {
+ModelActions ModelEntry::apply(ModelEvent event, TransitionEffects& after) {
   const ModelTransition transition = next(state, event);
   state = transition.state;
   if (transition.actions.drop_model) after.dropped.push_back(std::move(model));

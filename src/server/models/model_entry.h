@@ -28,13 +28,15 @@ struct Waiter {
 
 void fail_all(const std::list<Waiter>& waiters, const Error& error) noexcept;
 
-/// What follows from transitions, to be done without the lock.
-struct Aftermath {
+/// Consequences of state transitions that are carried out without the lock: models to drop and waiting requests to
+/// fail.
+struct TransitionEffects {
   std::vector<std::shared_ptr<ServedModel>> dropped;
   std::list<Waiter> failed;
 };
 
-/// What a repository knows of one version of a model. Under the repository's lock.
+/// One version of a model in the repository: source, state, loaded model and waiting requests. Under the repository's
+/// lock.
 struct ModelEntry {
   using Clock = std::chrono::steady_clock;
 
@@ -45,7 +47,7 @@ struct ModelEntry {
   std::shared_ptr<ServedModel> model;                   ///< null unless is_serving(state)
   ModelAliases model_aliases;                           ///< of the source that `model` was loaded from
   std::shared_ptr<const ModelDescription> description;  ///< of the model, or of the last one
-  /// Of all models that stood here, one after the other.
+  /// Statistics of this version, kept when its model is reloaded.
   std::shared_ptr<ModelStatistics> statistics = std::make_shared<ModelStatistics>();
   std::optional<std::chrono::milliseconds> time_limit;  ///< of a request, as the model had it last
   std::uint64_t memory_bytes = 0;
@@ -58,11 +60,11 @@ struct ModelEntry {
 
   [[nodiscard]] const ModelAliases& aliases() const { return model ? model_aliases : source.aliases; }
 
-  /// Its last load failed, and it is too early for another attempt.
+  /// Whether the last load failed and it is too early for another attempt.
   [[nodiscard]] bool is_backing_off(Clock::time_point now) const { return failure && now < retry_at; }
 
   /// Goes on to the state that next() has, and moves what has to go into `after`. The rest is up to the caller.
-  ModelActions apply(ModelEvent event, Aftermath& after);
+  ModelActions apply(ModelEvent event, TransitionEffects& after);
 
   /// A load has failed: counts it and puts off the next attempt.
   void note_failure(const Error& error, std::chrono::milliseconds first_retry_delay);
@@ -71,13 +73,14 @@ struct ModelEntry {
   void install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes);
 
-  /// unload() was called.
+  /// Resets the failures, after unload(), so that the next load is tried at once.
   void forget_failures();
 
   /// The error of a request while there is no model.
   [[nodiscard]] Error unready() const;
 
-  /// The same with the reason of the last load where that failed: never its own code, as no request is at fault.
+  /// unready() with the reason of the last load if that failed. Keeps the code of unready(): the request is not at
+  /// fault.
   [[nodiscard]] Error refusal() const;
 };
 
@@ -86,10 +89,10 @@ using ModelVersions = std::map<std::string, ModelEntry, VersionLess>;
 /// "model minilm 1.0.0", for the log.
 std::string label_of(const ModelSource& source);
 
-/// How long to wait after so many failures in a row (1: the first).
+/// Delay of the next load after `failures` failed loads in a row (1: the first).
 std::chrono::milliseconds retry_delay(std::chrono::milliseconds first, unsigned failures) noexcept;
 
-/// Without paths of the machine, which the log alone shows.
+/// The error as clients see it: without paths of this machine, which are only in the log.
 Error for_clients(const Error& error);
 
 }  // namespace gpux::server

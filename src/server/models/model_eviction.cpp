@@ -31,7 +31,7 @@ bool generates_text(const ModelEntry& entry) {
 
 // `cache_bytes`: are taken as long as one of the models generates text.
 void make_room_in(ModelTable& table, const ModelEntry& kept, const std::string& memory, const BytesOf& bytes_of,
-                  std::uint64_t budget_bytes, std::uint64_t cache_bytes, Aftermath& after) {
+                  std::uint64_t budget_bytes, std::uint64_t cache_bytes, TransitionEffects& after) {
   for (;;) {
     std::uint64_t total = 0;
     bool has_caches = false;
@@ -61,7 +61,7 @@ void make_room_in(ModelTable& table, const ModelEntry& kept, const std::string& 
 
 }  // namespace
 
-void make_room(ModelTable& table, const ModelEntry& kept, const ModelBudget& budget, Aftermath& after) {
+void make_room(ModelTable& table, const ModelEntry& kept, const ModelBudget& budget, TransitionEffects& after) {
   if (budget.memory_bytes != 0) {
     make_room_in(table, kept, "memory", std::mem_fn(&ModelEntry::memory_bytes), budget.memory_bytes, budget.cache_bytes,
                  after);

@@ -5,7 +5,7 @@
 namespace gpux::server {
 
 class ModelTable;
-struct Aftermath;
+struct TransitionEffects;
 struct ModelEntry;
 
 /// How much the loaded models may take together.
@@ -18,6 +18,6 @@ struct ModelBudget {
 /// Evicts models that serve, the least recently used first, but neither `kept` nor pinned ones, nor any that takes
 /// nothing of what is short, until all need no more than the budget. Logs each, and where it is not possible. Under the
 /// repository's lock.
-void make_room(ModelTable& table, const ModelEntry& kept, const ModelBudget& budget, Aftermath& after);
+void make_room(ModelTable& table, const ModelEntry& kept, const ModelBudget& budget, TransitionEffects& after);
 
 }  // namespace gpux::server

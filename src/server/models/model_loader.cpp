@@ -36,7 +36,7 @@ void ModelLoader::work() {
     call_guarded([&] {
       if (failure) failure = for_clients(*failure);
     });
-    for (const std::uint64_t asker : job->askers) call_guarded([&] { state_.answer(asker, failure); });
+    for (const std::uint64_t requester : job->requesters) call_guarded([&] { state_.answer(requester, failure); });
     lock.lock();
     state_.jobs.finish();
   }
@@ -92,7 +92,7 @@ ModelLoader::Trial ModelLoader::try_load(const ModelSource& source,
 }
 
 std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEvent event, bool is_reported) {
-  Aftermath after;
+  TransitionEffects after;
   std::shared_ptr<ModelStatistics> statistics;
   {
     const std::lock_guard lock(state_.mutex);
@@ -193,7 +193,7 @@ std::optional<Error> ModelLoader::load_model(const LoadJob& job) {
   }
   if (are_current) drop_vanished(state_, wanted, &name);
   if (!wanted.empty()) return failure;
-  Aftermath after;
+  TransitionEffects after;
   const std::lock_guard lock(state_.mutex);
   Error gone = state_.table.unknown(name);
   const auto known = state_.table.models().find(name);

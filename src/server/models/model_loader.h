@@ -17,7 +17,7 @@ class ModelLoader {
   /// The state outlives the loader.
   ModelLoader(RepositoryState& state, ModelRepository::Sources sources);
 
-  /// After the state's `loading_ended`.
+  /// Joins the loader's thread. Requires `loading_ended` of the state.
   void join();
 
   /// Loads the source where the event has it so, and puts it in the place of what was there. On the loader's thread, or

@@ -19,7 +19,7 @@
 
 namespace gpux::server {
 
-/// What a model that generates text is made of besides its session.
+/// Engine, options and chat template of a model that generates text.
 struct TextGeneration {
   std::shared_ptr<generation::Engine> engine;  ///< its session is the model's; null: the model generates no text
   GeneratorOptions options;
@@ -28,7 +28,7 @@ struct TextGeneration {
   std::shared_ptr<RenderPace> render_pace = std::make_shared<RenderPace>();  ///< of `chat`
 };
 
-/// What a served model is made of: loaded, and before its queue. What is null or empty, the model has no use for.
+/// The loaded parts from which a ServedModel is constructed. Parts that the model does not use are null or empty.
 struct ModelParts {
   std::string name, version;
   /// 64 hexadecimal digits: of a stored model its package's digest; else of where its files are, their sizes and times.

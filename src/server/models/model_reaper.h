@@ -25,7 +25,7 @@ class ModelReaper {
   static std::shared_ptr<ServedModel> adopt(const std::shared_ptr<ModelReaper>& reaper,
                                             std::unique_ptr<ServedModel> model);
 
-  /// Those that somebody uses, in the order in which they were adopted.
+  /// Adopted models that are still in use, in the order of their adoption.
   [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> alive() const;
 
   /// Whether all that were adopted are destroyed by then.

@@ -20,7 +20,7 @@ void RepositoryState::answer(std::uint64_t number, const std::optional<Error>& f
   LoadJobs::Done done;
   {
     const std::lock_guard lock(mutex);
-    done = jobs.take_asker(number);
+    done = jobs.take_requester(number);
   }
   if (done) call_guarded(done, failure);
 }
@@ -80,7 +80,7 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
     deadline = std::min(deadline.value_or(Clock::time_point::max()), Clock::now() + shared.options.load_timeout);
   }
   std::uint64_t number = 0;
-  Aftermath after;
+  TransitionEffects after;
   {
     std::unique_lock lock(shared.mutex);
     std::optional<Error> refusal;
@@ -94,7 +94,7 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
       done(refusal);
       return;
     }
-    number = shared.jobs.add_asker(shared.jobs.add(LoadJob::Kind::load, name, ""), std::move(done));
+    number = shared.jobs.add_requester(shared.jobs.add(LoadJob::Kind::load, name, ""), std::move(done));
     shared.changed.notify_all();
     const auto known = shared.table.models().find(name);
     if (known != shared.table.models().end()) {
@@ -112,7 +112,7 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
 void ModelRepository::unload(std::string_view requested, const Done& done) {
   RepositoryState& shared = state_->shared;
   std::string name(requested);
-  Aftermath after;
+  TransitionEffects after;
   std::vector<std::uint64_t> overtaken;
   std::optional<Error> failure;
   {
@@ -142,7 +142,7 @@ void ModelRepository::unload(std::string_view requested, const Done& done) {
 void ModelRepository::refresh(Done done) {
   const std::lock_guard lock(state_->shared.mutex);
   LoadJob& job = state_->shared.jobs.add(LoadJob::Kind::refresh, "", "");
-  if (done) state_->shared.jobs.add_asker(job, std::move(done));
+  if (done) state_->shared.jobs.add_requester(job, std::move(done));
   state_->shared.changed.notify_all();
 }
 
@@ -283,7 +283,7 @@ void ModelRepository::use(std::string_view name, std::string_view version, const
       const Clock::time_point now = Clock::now();
       if (!is_on_demand(entry.state) || entry.is_restore_late) throw entry.unready();
       if (entry.state == ModelState::evicted && entry.is_backing_off(now)) throw entry.refusal();
-      Aftermath none;
+      TransitionEffects none;
       if (entry.apply(ModelEvent::restore_requested, none).queue_restore) {
         shared.jobs.add(LoadJob::Kind::restore, entry.source.name, entry.source.version);
         shared.changed.notify_all();
@@ -322,7 +322,7 @@ bool ModelRepository::close(Clock::time_point deadline) {
     // A device may hang while a model is loaded for it, and nothing can stop that.
     loading_ended = shared.changed.wait_until(lock, deadline, [&] { return shared.loading_ended; });
     dropped.swap(shared.table.models());
-    unanswered = shared.jobs.take_all_askers();
+    unanswered = shared.jobs.take_all_requesters();
   }
   if (loading_ended) state.loader.join();
   const Error interrupted(ErrorCode::interrupted, "the server is going down");

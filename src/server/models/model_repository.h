@@ -40,7 +40,7 @@ struct RepositoryOptions {
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
-  /// What the log calls what errors name; null: to_string(Subject).
+  /// Names of subjects in the log; null: to_string(Subject).
   NameOfSubject name_of = nullptr;
 };
 
@@ -82,14 +82,14 @@ class ModelRepository {
   /// unload() took out of service. What fails is logged once per reason, and costs itself only. `done` may be null.
   void refresh(Done done);
 
-  /// What is ready now.
+  /// Models that are ready now.
   [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> models() const;
 
   /// models(), and after them those that were taken out of service and still answer requests, where no model of their
   /// name and version serves.
   [[nodiscard]] std::vector<std::shared_ptr<ServedModel>> models_in_use() const;
 
-  /// Of what is served, evicted models among them, in order of name and version.
+  /// Descriptions of the served models, evicted ones included, in order of name and version.
   [[nodiscard]] std::vector<std::shared_ptr<const ModelDescription>> descriptions() const;
 
   /// The name of the model that `requested` means; `requested` where it means none or several.
@@ -108,11 +108,11 @@ class ModelRepository {
   /// Errors not_found, provider_unavailable (it failed to load, is being loaded, or was evicted).
   [[nodiscard]] std::shared_ptr<ServedModel> find(std::string_view name, std::string_view version) const;
 
-  /// The same; null where it was evicted and the next request loads it again. Errors of find(); of an evicted model
-  /// provider_unavailable for as long as its last load failed and may not be repeated yet.
+  /// find(), but null if the model was evicted and the next request loads it again. Errors of find(); of an evicted
+  /// model provider_unavailable for as long as its last load failed and may not be repeated yet.
   [[nodiscard]] std::shared_ptr<ServedModel> find_available(std::string_view name, std::string_view version) const;
 
-  /// What is known about the model, also while it is evicted. Not a use of it. Errors as of find().
+  /// The description of the model, also while it is evicted. Does not count as a use of it. Errors as of find().
   [[nodiscard]] std::shared_ptr<const ModelDescription> description(std::string_view name,
                                                                     std::string_view version) const;
 

@@ -5,7 +5,7 @@
 
 namespace gpux::server {
 
-/// Where one version of a model is in its life.
+/// Life cycle state of one version of a model.
 enum class ModelState : std::uint8_t {
   unloaded,        ///< out of service until a load is requested
   queued,          ///< its load waits for the loader; nothing serves
@@ -24,7 +24,7 @@ inline constexpr ModelState all_model_states[] = {
     ModelState::evicted,  ModelState::restore_queued, ModelState::restoring, ModelState::failed, ModelState::unloading,
 };
 
-/// What happens to a version. One load runs at a time.
+/// Events of a version of a model. One load runs at a time.
 enum class ModelEvent : std::uint8_t {
   load_requested,     ///< somebody asked for a load, which is in the loader's queue now
   load_started,       ///< the loader comes to that load, or to the first one
@@ -43,7 +43,7 @@ inline constexpr ModelEvent all_model_events[] = {
     ModelEvent::load_failed,       ModelEvent::eviction,        ModelEvent::unload_requested,
 };
 
-/// What the repository does on a transition.
+/// Actions of the repository on a transition.
 struct ModelActions {
   bool queue_restore = false;  ///< put the restore into the loader's queue
   bool load = false;           ///< the loader goes on and loads; without it the event came too late
@@ -62,20 +62,20 @@ struct ModelTransition {
   bool operator==(const ModelTransition&) const = default;
 };
 
-/// Pure. An event without meaning in a state changes nothing.
+/// The transition of a state on an event. An event without meaning in the state changes nothing. Pure.
 ModelTransition next(ModelState state, ModelEvent event) noexcept;
 
-/// Requests are answered without a load.
+/// Whether requests are answered without a load.
 constexpr bool is_serving(ModelState state) noexcept {
   return state == ModelState::ready || state == ModelState::reloading;
 }
 
-/// Requests are answered after a load that they cause.
+/// Whether requests are answered after a load that they trigger.
 constexpr bool is_on_demand(ModelState state) noexcept {
   return state == ModelState::evicted || state == ModelState::restore_queued || state == ModelState::restoring;
 }
 
-/// Its name is served.
+/// Whether requests for the version are accepted: it serves, or is loaded on demand.
 constexpr bool is_available(ModelState state) noexcept {
   return is_serving(state) || is_on_demand(state);
 }

@@ -26,7 +26,7 @@ class Histogram {
   void add(std::chrono::nanoseconds duration) noexcept;
   [[nodiscard]] std::uint64_t count() const noexcept;
   [[nodiscard]] std::chrono::nanoseconds sum() const noexcept;
-  /// Of one bucket alone, the one above all bounds last.
+  /// Count of one bucket, not cumulative. Index bounds.size() is the bucket above all bounds.
   [[nodiscard]] std::uint64_t in_bucket(std::size_t index) const noexcept;
 
  private:
@@ -40,13 +40,13 @@ struct BatchStatistics {
   std::chrono::nanoseconds input{0}, compute{0}, output{0};
 };
 
-/// What the engines of one model count, also those that it had before it was reloaded. Thread-safe.
+/// Sums the counters of all engines of one model, those from before a reload included. Thread-safe.
 class EngineCounts {
  public:
   void add(const std::shared_ptr<const generation::Engine>& engine);
-  /// It ends: its counts stay.
+  /// Removes an engine that ends; its counts stay in the sum.
   void remove(const std::shared_ptr<const generation::Engine>& engine);
-  /// Sums; of the engines that there are now, where it is what they do now.
+  /// Sums over all engines; values of the current state (running, waiting) over the present engines only.
   [[nodiscard]] generation::EngineStatistics sum() const;
 
  private:
@@ -55,7 +55,7 @@ class EngineCounts {
   generation::EngineStatistics ended_;
 };
 
-/// What is counted of texts that a model generates.
+/// Counters of text generation of one model.
 struct GenerationStatistics {
   Histogram time_to_first_token;  ///< from the request's arrival
   Histogram time_between_tokens;
@@ -81,7 +81,7 @@ struct ModelStatistics {
 
   [[nodiscard]] std::map<std::int64_t, BatchStatistics> batches() const;  ///< by rows
 
-  /// Those that did not succeed.
+  /// Number of requests that did not succeed.
   [[nodiscard]] std::uint64_t failures() const noexcept { return rejected + cancelled + expired + invalid + failed; }
 
   std::atomic<std::uint64_t> runs = 0;

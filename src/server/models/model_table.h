@@ -16,7 +16,7 @@ class ModelTable {
  public:
   using Models = std::map<std::string, ModelVersions, std::less<>>;
 
-  /// Null where there is none.
+  /// The entry of this version; null if there is none.
   [[nodiscard]] ModelEntry* find(std::string_view name, const std::string& version);
 
   /// The source's own, made where there is none, with that source.

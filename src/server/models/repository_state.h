@@ -13,7 +13,7 @@
 
 namespace gpux::server {
 
-/// What a repository's callers and its loader share. All but the options and the reaper under the lock.
+/// State that a repository's callers and its loader share. All but the options and the reaper under the lock.
 struct RepositoryState {
   explicit RepositoryState(const RepositoryOptions& given) : options(given) {}
 
@@ -28,7 +28,7 @@ struct RepositoryState {
   bool ended = false;
   bool loading_ended = false;  ///< the loader is past its last job
 
-  /// Tells the asker how its job ended, unless that has been done. Without the lock.
+  /// Tells the requester how its job ended, unless that has been done. Without the lock.
   void answer(std::uint64_t number, const std::optional<Error>& failure);
 };
 

@@ -44,7 +44,7 @@ Verdict ServedModel::verdict() const {
   return engine() ? engine()->verdict() : runtime().verdict();
 }
 
-std::string_view ServedModel::lack_of_chat() const noexcept {
+std::string_view ServedModel::chat_problem() const noexcept {
   return parts_.generation.chat.has_template()
              ? "its chat template cannot be used; the log of the server has the reason"
              : "it has no chat template";

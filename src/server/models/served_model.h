@@ -32,15 +32,15 @@ class ServedModel {
 
   [[nodiscard]] const std::string& version() const noexcept { return parts_.version; }
 
-  /// ModelParts::digest
+  /// Digest of the model: ModelParts::digest.
   [[nodiscard]] const std::string& digest() const noexcept { return parts_.digest; }
 
-  /// Null where the model has none.
+  /// The model's gpux.yml; null if it has none.
   [[nodiscard]] const ProjectFile* project() const noexcept { return parts_.project ? &*parts_.project : nullptr; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return session_.runtime(); }
 
-  /// That of runtime(), with what engine() adds.
+  /// Verdict of runtime(), with the notes of engine() if there is one.
   [[nodiscard]] Verdict verdict() const;
 
   [[nodiscard]] const Workers& workers() const noexcept { return session_.workers(); }
@@ -49,20 +49,20 @@ class ServedModel {
 
   [[nodiscard]] bool can_batch() const noexcept { return session_.can_batch(); }
 
-  /// What callers give and get: the model's own, or its pipeline's.
+  /// Inputs and outputs for callers: those of the pipeline if there is one, else the model's own.
   [[nodiscard]] const Signature& signature() const noexcept {
     return parts_.pipeline ? parts_.pipeline->signature() : runtime().info().signature;
   }
 
-  /// What is said of outputs: labels, and which are JSON.
+  /// Outputs with their labels and formats (JSON), as gpux.yml and the pipeline declare them.
   [[nodiscard]] std::span<const DeclaredValue> declared_outputs() const noexcept { return declared_outputs_; }
 
-  /// What makes vectors of texts with this model; null where it does not.
+  /// Makes vectors of texts; null if the model does not embed texts.
   [[nodiscard]] const std::shared_ptr<const embedding::SentenceEncoder>& encoder() const noexcept {
     return parts_.encoder;
   }
 
-  /// What makes inputs of texts; null where the model is not given any.
+  /// Tokenizes texts into the model's inputs; null if the model takes no texts.
   [[nodiscard]] const std::shared_ptr<const pipeline::Pipeline>& pipeline() const noexcept { return parts_.pipeline; }
 
   /// The input that is given images; null where none is.
@@ -70,7 +70,7 @@ class ServedModel {
     return parts_.image_input ? &*parts_.image_input : nullptr;
   }
 
-  /// What makes vectors of images; null where the model does not.
+  /// Makes vectors of images; null if the model does not embed images.
   [[nodiscard]] const std::shared_ptr<const embedding::ImageEncoder>& image_encoder() const noexcept {
     return parts_.image_encoder;
   }
@@ -78,29 +78,29 @@ class ServedModel {
   /// Whether image_encoder() is for sessions of its own.
   [[nodiscard]] bool has_image_tower() const noexcept { return image_tower_.has_value(); }
 
-  /// What generates texts with this model; null where it does not.
+  /// Generates texts; null if the model does not.
   [[nodiscard]] const std::shared_ptr<generation::Engine>& engine() const noexcept { return parts_.generation.engine; }
 
-  /// Of engine().
+  /// Options of engine().
   [[nodiscard]] const GeneratorOptions& generator_options() const noexcept { return parts_.generation.options; }
 
   /// TextGeneration::family; empty where the model generates no text.
   [[nodiscard]] const std::string& family() const noexcept { return parts_.generation.family; }
 
-  /// What makes prompts of conversations; null where the model takes none.
+  /// Renders conversations as prompts; null if the model takes none: chat_problem() is the reason.
   [[nodiscard]] const generation::ChatPrompt* chat() const noexcept { return parts_.generation.chat.prompt(); }
 
   /// Why chat() is null.
-  [[nodiscard]] std::string_view lack_of_chat() const noexcept;
+  [[nodiscard]] std::string_view chat_problem() const noexcept;
 
-  /// Of chat().
+  /// Measured pace of rendering prompts with chat().
   [[nodiscard]] RenderPace& render_pace() noexcept { return *parts_.generation.render_pace; }
 
   /// A request has texts in the engine: abandon() calls `end`, from any thread. The number is for end_texts().
   std::uint64_t begin_texts(std::function<void()> end);
   void end_texts(std::uint64_t number);
 
-  /// Of the ONNX files of both towers, with their external data.
+  /// Total size of the ONNX files of both towers, with their external data.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;
 
   /// The memory that it takes on each of its devices; empty for processors.
@@ -136,7 +136,7 @@ class ServedModel {
   /// Whether the model has several devices, and all of them have failed.
   [[nodiscard]] bool has_lost_all_devices() const;
 
-  /// Of the queues of both towers, and of the engine's.
+  /// Counters of the queues of both towers and of the engine, summed.
   [[nodiscard]] runtime::SchedulerCounts counts() const;
 
   /// Scheduler::abandon() of both towers; ends the engine's texts.

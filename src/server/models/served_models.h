@@ -14,8 +14,9 @@
 
 namespace gpux::server {
 
-/// What the flags say is to be served, as it is on the disk now: the models named, those that --models lists, and those
-/// in --repository, a folder of DIR/NAME/VERSION/model.onnx, of which each model's highest version counts.
+/// Finds the models to serve, as the flags name them and the disk has them now: the models named, those that --models
+/// lists, and those in --repository, a folder of DIR/NAME/VERSION/model.onnx, of which each model's highest version
+/// counts.
 class ServedModels {
  public:
   explicit ServedModels(ServingFlags flags) : flags_(std::move(flags)) {}

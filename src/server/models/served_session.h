@@ -28,7 +28,7 @@ class ServedSession {
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return *workers_.sessions.front(); }
 
-  /// Of the ONNX file.
+  /// Inputs and outputs of the ONNX file itself, without a pipeline.
   [[nodiscard]] const Signature& signature() const noexcept { return runtime().info().signature; }
 
   [[nodiscard]] const Workers& workers() const noexcept { return workers_; }
@@ -37,14 +37,14 @@ class ServedSession {
 
   [[nodiscard]] bool can_batch() const noexcept { return options_.sharing.shared; }
 
-  /// Those of its model.
+  /// Statistics of the model that the session belongs to.
   [[nodiscard]] const std::shared_ptr<ModelStatistics>& statistics() const noexcept { return statistics_; }
 
   [[nodiscard]] runtime::Scheduler& scheduler() noexcept { return scheduler_; }
 
   [[nodiscard]] const runtime::Scheduler& scheduler() const noexcept { return scheduler_; }
 
-  /// Empty without Isolation::process.
+  /// Status of each worker process; empty without Isolation::process.
   [[nodiscard]] std::vector<WorkerStatus> worker_processes() const;
 
   /// Whether one of its worker processes at least is ready and its device takes requests. True without any.
@@ -66,7 +66,7 @@ class ServedSession {
   runtime::Scheduler scheduler_;  // last: its threads use the rest
 };
 
-/// Where the signature has these outputs. Error invalid_input where it has no such output.
+/// Indices of these outputs in the signature. Error invalid_input where it has no such output.
 [[nodiscard]] std::vector<std::size_t> output_indices(const std::vector<std::string>& names,
                                                       const Signature& signature);
 

@@ -5,7 +5,8 @@
 
 #include "server/models/repository_state.h"
 
-/// What follows from sources that have changed. On the loader's thread, between loads; without the lock.
+/// Finds models to load and to drop after their sources changed. Runs on the loader's thread, between loads; without
+/// the lock.
 namespace gpux::server {
 
 /// Whether the source is new, its files have changed, or its last load may be tried again; never of what is out of

@@ -8,7 +8,7 @@
 
 namespace gpux::server {
 
-/// What a model may do with texts and images.
+/// Abilities of a model with texts and images.
 enum class TextAbility : std::uint8_t {
   embed,         ///< vectors of texts
   embed_sparse,  ///< sparse vectors
@@ -25,10 +25,10 @@ enum class TextAbility : std::uint8_t {
 
 bool is_able(const ServedModel& model, TextAbility ability);
 
-/// For errors: "makes no vectors of texts".
+/// Describes, for errors, that a model lacks an ability: "makes no vectors of texts".
 std::string_view lack_of(TextAbility ability) noexcept;
 
-/// How it ranks texts by their token vectors; null where it does not.
+/// Settings with which the model ranks texts by token vectors; null if it does not.
 const checkpoint::LateInteraction* late_interaction_of(const ServedModel& model) noexcept;
 
 /// The model's; null where it reads no texts.

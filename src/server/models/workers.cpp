@@ -85,7 +85,7 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
   const auto replicated = shared(load(single));
   const double together = measured_rate(*workers.sessions.front(), 1);
   const double apart = measured_rate(*replicated, processors);
-  if (replicas_are_worth_it(together, apart)) {
+  if (should_replicate(together, apart)) {
     workers.sessions.front() = replicated;
     workers.replicas = processors;
     workers.choice = fmt::format("{} workers of one thread: {:.0f} runs/s, {:.0f} with one of all threads", processors,
@@ -324,7 +324,7 @@ std::vector<provider::DeviceRoom> rooms_of(std::span<const Device> devices, std:
   return rooms;
 }
 
-bool replicas_are_worth_it(double shared_runs_per_s, double replicated_runs_per_s) noexcept {
+bool should_replicate(double shared_runs_per_s, double replicated_runs_per_s) noexcept {
   return replicated_runs_per_s > 1.1 * shared_runs_per_s;
 }
 

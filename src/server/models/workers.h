@@ -56,6 +56,6 @@ const Device* device_of(const Verdict& verdict) noexcept;
 
 /// The decision of `auto`, on runs per second: one session with all threads, or `processors` replicas of one thread.
 /// Replicas must win by a tenth, as they make a single request slower. Pure.
-bool replicas_are_worth_it(double shared_runs_per_s, double replicated_runs_per_s) noexcept;
+bool should_replicate(double shared_runs_per_s, double replicated_runs_per_s) noexcept;
 
 }  // namespace gpux::server

@@ -7,7 +7,7 @@
 
 namespace gpux::server {
 
-/// Where the request's time went, as fields of the answer.
+/// Adds header fields with the times of the request in its phases.
 void add_times(http::Response& response, const runtime::InferTimes& times,
                std::chrono::steady_clock::time_point arrived);
 

@@ -44,8 +44,8 @@ void cancel_when_gone(http::Exchange& exchange, const RequestWork& work, std::fu
 std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::string_view json,
                                               std::uint64_t bytes_per_value);
 
-/// What a value of JSON takes at most as a string, a view of it or an element of a list; as a member of an object with
-/// its name; as a number of a tensor.
+/// Maximum memory per parsed JSON value: a string or an element of a list; a member of an object with its name; a
+/// number of a tensor.
 inline constexpr std::uint64_t bytes_per_json_string = 40;
 inline constexpr std::uint64_t bytes_per_json_member = 120;
 inline constexpr std::uint64_t bytes_per_json_number = 8;

@@ -10,7 +10,7 @@ void require_chat(const ServedModel& model, const generation::ChatRequest& asked
   if (model.chat() == nullptr) {
     throw Error(ErrorCode::invalid_input,
                 fmt::format("'{}' takes no messages: {}; POST /v1/completions continues a text as it is", model.name(),
-                            model.lack_of_chat()));
+                            model.chat_problem()));
   }
   if (!generation::offers_tools(asked.options)) return;
   if (asked.settings.constraint.kind != OutputConstraint::Kind::none) {

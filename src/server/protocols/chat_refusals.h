@@ -5,9 +5,8 @@
 
 namespace gpux::server {
 
-/// What clients are refused before their conversation is planned. Errors invalid_input: the model has no chat template;
-/// tools and a form of the answer at once; tools that nothing forces the model to call, and whose calls would not be
-/// read.
+/// Checks a chat request before it is planned. Errors invalid_input: the model has no chat template; tools and a form
+/// of the answer at once; tools that nothing forces the model to call, and whose calls would not be read.
 void require_chat(const ServedModel& model, const generation::ChatRequest& asked);
 
 }  // namespace gpux::server

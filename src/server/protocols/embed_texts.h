@@ -9,7 +9,7 @@
 
 namespace gpux::server {
 
-/// What the answer to a request for vectors is made of; may take what it needs.
+/// Makes the answer from the result of an embedding job; may move from it.
 using VectorsAnswer = std::function<http::Response(EmbedJobResult& result)>;
 
 /// Answers with vectors of texts. `model` has an encoder. Errors as of make_embed_job().

@@ -8,7 +8,7 @@
 
 namespace gpux::server {
 
-/// In the protocol's own shape and status.
+/// The response for an error, with the status and JSON of the protocol.
 http::Response error_response(const Error& error, Protocol protocol);
 
 /// {"message", "type", "param", "code"}: the error object of OpenAI's answers.

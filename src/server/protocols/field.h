@@ -13,7 +13,7 @@ namespace gpux::server {
 
 class ServedModel;
 
-/// What a member of a request's object takes.
+/// Type of a member of a request's object.
 enum class FieldKind : std::uint8_t {
   text,
   flag,     ///< true or false
@@ -53,7 +53,7 @@ constexpr Field refused_field(std::string_view name, std::string_view refusal) {
 /// "a, b, c": the names in the order of their letters, for messages.
 std::string names_of(std::initializer_list<std::span<const Field>> tables);
 
-/// One table of several.
+/// Joins several tables of fields into one.
 std::vector<Field> joined(std::initializer_list<std::span<const Field>> tables);
 
 }  // namespace gpux::server

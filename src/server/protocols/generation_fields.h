@@ -8,10 +8,10 @@
 #include "gpux/output_constraint.h"
 #include "server/protocols/request_json.h"
 
-/// What the requests of OpenAI's clients for text have in common.
+/// Common parts of requests of OpenAI's clients for generated text.
 namespace gpux::server {
 
-/// The most answers to a prompt, as of OpenAI.
+/// Maximum number of answers to a prompt, as OpenAI limits it.
 inline constexpr std::size_t max_answers = 128;
 
 /// How an answer is sent.
@@ -20,10 +20,10 @@ struct StreamSettings {
   bool has_usage = false;  ///< a last event has the numbers of tokens
 };
 
-/// What read_common_sampling() reads.
+/// Fields that read_common_sampling() reads.
 [[nodiscard]] std::span<const Field> common_sampling_fields();
 
-/// What OpenAI's routes of generated texts have in common: "model", and all that the functions below read.
+/// Fields common to OpenAI's routes that generate text: "model", and those that the functions below read.
 [[nodiscard]] std::span<const Field> generation_fields();
 
 /// "temperature", "top_p", "min_p", "typical_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "stop": what
@@ -39,7 +39,7 @@ void read_sampling(Members& members, GenerationSettings& settings);
 /// "stream", "stream_options". Error invalid_input.
 StreamSettings read_stream(Members& members);
 
-/// "n". Error invalid_input.
+/// Reads "n", the number of answers. Error invalid_input.
 std::size_t read_answers(Members& members);
 
 /// Reads what OpenAI's clients may send for OpenAI's own records ("user", "metadata", "safety_identifier",

@@ -20,7 +20,8 @@ std::string name_for(const RouteCall& call);
 /// error. Errors as of name_for().
 void with_model(const RouteCall& call, ModelHandler handler);
 
-/// The same with a model that is able to; where none is named, the only one. Error usage where it is not.
+/// with_model() for a model that has this ability; if the request names none, the only model that has it. Error usage
+/// if it does not.
 void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler);
 
 }  // namespace gpux::server

@@ -9,7 +9,7 @@ namespace gpux::server {
 
 [[nodiscard]] bool is_plain_text(const http::Request& request) noexcept;
 
-/// That text, a view of the body. Error invalid_input where its charset, or its bytes, are not UTF-8.
+/// The text of the body, a view of it. Error invalid_input if its charset or its bytes are not UTF-8.
 [[nodiscard]] std::string_view read_plain_text(const http::Request& request);
 
 }  // namespace gpux::server

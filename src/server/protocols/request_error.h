@@ -9,7 +9,7 @@
 
 namespace gpux::server {
 
-/// What is wrong with a member of a request's body.
+/// Kind of problem of a member of a request's body.
 enum class MemberProblem : std::uint8_t {
   invalid,
   missing,
@@ -24,7 +24,7 @@ class RequestError : public Error {
   /// `what` begins with a colon or a space, or the member is empty.
   RequestError(std::string member, std::string_view what, MemberProblem problem);
 
-  /// The same error, for a member that its message need not name.
+  /// `error` as an error about `member`; the message stays as it is.
   RequestError(const Error& error, std::string member, MemberProblem problem);
 
   [[nodiscard]] const std::string& member() const noexcept { return member_; }

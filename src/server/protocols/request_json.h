@@ -15,12 +15,12 @@
 #include "server/protocols/field.h"
 #include "server/protocols/request_error.h"
 
-/// What the readers of requests share: bounded JSON, and objects whose members are known.
+/// Common parts of all readers of requests: bounded JSON, and objects whose members are known.
 namespace gpux::server {
 
 using RequestJson = nlohmann::json;
 
-/// Error invalid_input.
+/// Throws Error invalid_input with this message about the body.
 [[noreturn]] void refuse_body(const std::string& message);
 
 /// RequestError: `what` is wrong with the member, as "is no text" or ": texts are not stored here".
@@ -39,13 +39,13 @@ enum class BodyObjects : std::uint8_t {
 [[nodiscard]] RequestJson parse_request(std::string_view body, const Cancellation& cancellation,
                                         BodyObjects objects = BodyObjects::settings);
 
-/// 3 and 3.0, which are the same number in JSON; empty for anything else.
+/// The value as a whole number: 3 and 3.0 are the same number in JSON; empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> whole_number(const RequestJson& value);
 
-/// Error invalid_input where there are none, or more than max_texts.
+/// Checks the number of texts. Error invalid_input if there are none, or more than max_texts.
 void check_count(std::size_t count, const std::string& place);
 
-/// Of an object, at most.
+/// Maximum number of fields of an object.
 inline constexpr std::size_t max_fields = 64;
 
 /// An object's members, as a table of fields has them. Errors invalid_input name the place; std::logic_error where the
@@ -61,7 +61,7 @@ class Members {
   /// Null where it is not there, or null; a required field is refused then, by each of these functions.
   [[nodiscard]] const RequestJson* find(std::string_view name);
 
-  /// Of a required field.
+  /// The value of a required field. RequestError if it is missing or null.
   [[nodiscard]] const RequestJson& must_find(std::string_view name);
 
   /// Empty where it is not there.
@@ -69,7 +69,7 @@ class Members {
 
   [[nodiscard]] bool flag(std::string_view name, bool otherwise);
 
-  /// From 1; 0 where it is not there.
+  /// The value of a count, from 1; 0 if the member is missing.
   [[nodiscard]] std::size_t count(std::string_view name);
 
   /// Empty where it is not there.

@@ -34,7 +34,7 @@ enum class Answering : std::uint8_t {
   in_turn,       ///< 503, 504, and 429 where the protocol has it: it waits for readers or for a model
 };
 
-/// What a route takes and gives.
+/// Body, model ability, fields and answer of a route.
 struct RouteContract {
   BodyKind body = BodyKind::json;
   std::optional<TextAbility> ability;  ///< what a model has to be able to; empty: nothing in particular

@@ -38,7 +38,7 @@ struct ServiceOptions {
   std::shared_ptr<MemoryBudget> memory;
 };
 
-/// What all requests share. Outlives each of them.
+/// State that all HTTP requests share. Outlives each of them.
 struct ServiceState {
   ServiceState(ModelRepository& models, ServiceOptions settings, std::span<const Route> all_routes)
       : repository(models),

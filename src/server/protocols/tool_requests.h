@@ -12,10 +12,10 @@
 /// The tools of requests for chats, which OpenAI's and Ollama's clients write alike.
 namespace gpux::server {
 
-/// The most tools of a request, as of OpenAI.
+/// Maximum number of tools of a request, as OpenAI limits it.
 inline constexpr std::size_t max_tools = 128;
 
-/// What read_tool_choice() reads.
+/// Fields that read_tool_choice() reads.
 [[nodiscard]] std::span<const Field> tool_choice_fields();
 
 /// The member "tools": an array of {"type": "function", "function": {"name", "description", "parameters", "strict"}}.

@@ -17,7 +17,7 @@ bool holds_key(std::span<const std::string> keys, std::string_view authorization
 std::optional<std::size_t> key_of(std::span<const std::string> keys, std::string_view authorization,
                                   std::string_view x_api_key);
 
-/// What is wrong where holds_key() is false.
+/// Problem of the API key if holds_key() is false, for the error message.
 std::string_view key_problem(std::string_view authorization, std::string_view x_api_key) noexcept;
 
 /// The keys of a file, one per line; blank lines and lines that begin with '#' are skipped. Error usage that names the

@@ -9,7 +9,7 @@
 
 namespace gpux::server {
 
-/// What decides whether a request that a web browser may have sent is accepted.
+/// Settings that decide whether a request of a web page is accepted.
 struct BrowserAccessOptions {
   /// Origins of pages that may use the server besides those of this machine: "https://app.example.org", "null", or "*"
   /// for all.
@@ -57,7 +57,7 @@ class BrowserAccess {
 /// Adds the fields by which a browser lets a page of this origin read the answer.
 void allow_page_to_read(http::Response& answer, std::string_view origin);
 
-/// What the body of a route may be.
+/// Content types that the body of a route may have.
 enum class BodyKind : int {
   json,
   json_or_text,  ///< also text/plain

@@ -4,8 +4,9 @@
 
 namespace gpux::server {
 
-/// What requests and answers may hold together: 1 GiB, or half of the machine's memory where that is less, and room
-/// for four times the largest body. Error usage where the machine has less: bodies of that size could not be served.
+/// Memory limit of all requests and answers together: 1 GiB, or half of the machine's memory where that is less, and
+/// room for four times the largest body. Error usage where the machine has less: bodies of that size could not be
+/// served.
 std::uint64_t request_memory_bytes(std::uint64_t max_body_bytes, std::uint64_t usable_bytes);
 
 }  // namespace gpux::server

@@ -38,7 +38,7 @@ class RequestReaders {
     /// stop() calls `failed` also while a unit is in progress, so that nobody waits for it: of what the two do, the
     /// second must change nothing.
     bool may_fail_beside_unit = false;
-    /// It continues a request that was taken on: not refused where too many wait.
+    /// Whether the task continues a request that was accepted: it is not refused if too many wait.
     bool is_admitted = false;
   };
 
@@ -56,7 +56,7 @@ class RequestReaders {
   /// more.
   void stop();
 
-  /// Tasks that wait.
+  /// Number of waiting tasks.
   [[nodiscard]] std::size_t waiting() const;
 
  private:

@@ -17,10 +17,10 @@ struct TraceParent {
   std::string flags;   ///< 2
 };
 
-/// Empty where the text is not a valid traceparent.
+/// Parses a traceparent header; empty if it is not valid.
 std::optional<TraceParent> read_traceparent(std::string_view text);
 
-/// What a request is called in answers and logs.
+/// Ids of a request in answers and logs.
 struct RequestNames {
   std::string id;           ///< the client's where it sent a usable one, else a new one
   std::string traceparent;  ///< the client's trace with a span of our own; empty where it sent none

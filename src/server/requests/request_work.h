@@ -22,7 +22,7 @@ class RequestDeadline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// No later than that; nothing where there is no time.
+  /// Brings the deadline forward to `time`, if that is earlier; empty: no change.
   void bring_forward(std::optional<Clock::time_point> time) const noexcept {
     if (!time) return;
     Clock::time_point latest = *latest_;
@@ -40,10 +40,10 @@ class RequestDeadline {
       std::make_shared<std::atomic<Clock::time_point>>(Clock::time_point::max());
 };
 
-/// Of a text no more bytes than these are tokenized in one piece: longer ones only where the tokens that count are
-/// settled by fewer, or else are refused.
+/// Maximum bytes of a text that are tokenized in one piece. Longer texts are refused, unless a beginning within the
+/// limit settles the tokens that count.
 inline constexpr std::size_t max_text_bytes = 1 << 20;
-/// The same of a list of tokens that are to become a text.
+/// Maximum number of tokens that are decoded to a text in one piece.
 inline constexpr std::size_t max_text_tokens = 1 << 18;
 
 /// Memory that tokenizing takes for each byte of a text: measured, 16 for each byte's place and 50 to 250 for tokens.
@@ -53,7 +53,7 @@ inline constexpr std::uint64_t tokenizer_bytes_per_byte = 300;
 /// milliseconds of tokenizing or decoding.
 inline constexpr std::uint64_t work_here_bytes = 2048 * tokenizer_bytes_per_byte;
 
-/// What the work for one request shares: how it ends early, who does it, and the memory that it holds. Copies are of
+/// Shared state of the work for one request: cancellation, reader threads and the memory that it holds. Copies are of
 /// the same request.
 struct RequestWork {
   RequestReaders* readers = nullptr;     ///< null: the calling threads do all of it

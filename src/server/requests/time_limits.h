@@ -22,7 +22,8 @@ class TimeLimits {
   /// `late` must not throw.
   void at(Clock::time_point when, std::function<void()> late);
 
-  /// What is not due yet is never called; waits for what is being called. Nothing is taken any more.
+  /// Ends the thread: callbacks that are not due are never called, and the one in progress is waited for. Later at()
+  /// calls are ignored.
   void end();
 
  private:

@@ -38,7 +38,7 @@ struct SpanRange {
 
 SpanRange spans_of(const CachedQueries& queries, const AttentionRules& rules) noexcept;
 
-/// What queries have attended so far, for each of their rows. Memory of someone else.
+/// Running sums of attention over the keys seen so far, one row per query. Does not own its memory.
 struct AttentionSums {
   float* values = nullptr;   ///< [rows, padded_head_size]: of exp(score - largest) * value
   float* largest = nullptr;  ///< largest score so far; -infinity: none

@@ -43,7 +43,7 @@ class Decoder {
 
   [[nodiscard]] const DecoderWeights& weights() const noexcept { return weights_; }
 
-  /// Throws InvalidInput; Stopped, once `stopped` (which may be null) is set.
+  /// Runs a batch. Throws InvalidInput; Stopped, once `stopped` (which may be null) is set.
   void run(const DecoderBatch& batch, std::size_t threads, const ParallelFor& parallel_for,
            const std::atomic<bool>* stopped) const;
 

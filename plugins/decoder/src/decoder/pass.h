@@ -38,7 +38,7 @@ struct Decoder::Scratch {
   Pool<ScratchBuffer<float>> floats;
 };
 
-/// What a pass computes with.
+/// Weights, kernels, memory and batch of a forward pass.
 struct PassInputs {
   const DecoderWeights& weights;
   const KernelTables& kernels;

@@ -81,7 +81,7 @@ class Projection {
   /// Columns of whole panels.
   [[nodiscard]] std::size_t padded_columns() const noexcept { return panels() * panel_columns; }
 
-  /// What a product reads.
+  /// Bytes of weights that a product reads.
   [[nodiscard]] std::size_t bytes() const noexcept;
 
   /// out[i][0…] = the columns of these panels, for the `count` rows from `first_row` on.

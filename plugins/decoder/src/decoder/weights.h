@@ -59,7 +59,7 @@ struct DecoderWeights {
   float logit_divisor = 1;   ///< before the cap
   float logit_soft_cap = 0;  ///< a logit becomes soft_cap * tanh(logit / soft_cap); 0: stays
 
-  /// What the products of a step read, whatever the number of its tokens.
+  /// Bytes of weights that the products of a step read, regardless of the number of its tokens.
   [[nodiscard]] std::size_t bytes_per_step() const noexcept;
   /// Products of one token, without attention; the language head is that of one token.
   [[nodiscard]] std::size_t products_per_token() const noexcept;

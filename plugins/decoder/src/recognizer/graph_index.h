@@ -31,7 +31,7 @@ class GraphIndex {
 
   [[nodiscard]] const Graph& graph() const noexcept { return graph_; }
 
-  /// Null for inputs and constants.
+  /// The node that makes the value; null for inputs and constants.
   [[nodiscard]] const Node* producer(std::string_view value) const;
   /// The node that makes the value, if it is of this type ("MatMul", "com.microsoft.MatMulNBits"), and the value its
   /// first output.

@@ -86,7 +86,7 @@ using CacheTypes = std::map<std::string, ElementType, std::less<>>;
 /// Pure.
 std::optional<RecognizedDecoder> recognize(const Graph& graph, const CacheTypes& caches, std::string& reason);
 
-/// What float32 weights are multiplied in; weights in blocks stay as they are, and their rows are quantized.
+/// Precision of products with float32 weights. Weights in blocks keep their format; their rows are quantized.
 enum class DecoderPrecision : std::uint8_t { fp32, bf16, int8 };
 
 /// The weights of the decoder, copied from the graph's constants and packed.

@@ -19,7 +19,7 @@ struct AttentionScratch {
   void release_if_large() noexcept;
 };
 
-/// What the attention mask does to the scores of masked keys. Their probabilities are 0 next to any unmasked key; for a
+/// How the attention mask changes the scores of masked keys. Their probabilities are 0 next to any unmasked key; for a
 /// query without unmasked keys, the probabilities come from these scores alone.
 struct MaskedKeys {
   float score = -10000;
@@ -54,7 +54,7 @@ struct RelativeEmbeddings {
   const std::uint32_t* buckets = nullptr;  ///< [2 * max_positions - 1], by key - query + max_positions - 1
 };
 
-/// What is added to a score because of the positions of its query and key.
+/// Terms added to a score that depend on the positions of its query and key.
 template <typename Element>
 struct ScoreTerms {
   const float* relative_bias = nullptr;  ///< [2 * max_positions - 1] of this head; null: none

@@ -19,7 +19,7 @@ class Encoder {
 
   [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
 
-  /// What a run computes; null: not requested.
+  /// Output buffers of a run; null: not computed.
   struct Results {
     float* vectors = nullptr;        ///< [batch_size, vector_size(weights)]; the mean over no token is 0
     float* hidden_states = nullptr;  ///< [batch_size, sequence_length, hidden_size], of masked tokens, too

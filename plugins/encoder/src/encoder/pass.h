@@ -42,7 +42,7 @@ struct Encoder::Scratch {
   std::vector<PackedRelativeEmbeddings> relative_embeddings;  // of each layer
 };
 
-/// What a pass computes with.
+/// Weights, kernels, memory and tokens of a forward pass.
 struct PassInputs {
   const Weights& weights;
   const Kernels& kernels;

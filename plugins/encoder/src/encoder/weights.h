@@ -74,7 +74,7 @@ struct MaskedLmHead {
   bool has_second_log = false;  ///< the vector is log(1 + that of Pooling::splade)
 };
 
-/// What the position ids of tokens are, for position embeddings and rotary tables.
+/// How the position ids of tokens are computed, for position embeddings and rotary tables.
 enum class PositionIds : std::uint8_t {
   index,           ///< the index in the text, masked tokens counted
   from_pad_token,  ///< tokens that are not pad_token_id count from 1; a token of this id has 0 (RoBERTa)

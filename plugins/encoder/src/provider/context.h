@@ -34,7 +34,7 @@ Ort::Node make_context(const PackedEncoder& encoder, const ContextOptions& optio
                        const std::string& name, const std::vector<std::string>& inputs,
                        const std::vector<std::string>& outputs);
 
-/// What make_context() kept. `model` is the file that the node was read from. Throws Ort::Exception.
+/// Reads the encoder that make_context() wrote. `model` is the file that the node was read from. Throws Ort::Exception.
 PackedEncoder open_context(const Ort::ConstNode& node, const std::filesystem::path& model);
 
 }  // namespace gpux_cpu::encoder

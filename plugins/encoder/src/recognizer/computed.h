@@ -102,7 +102,7 @@ struct RelativeScores {
   ExpressionPointer table;
 };
 
-/// What is softmaxed.
+/// Attention scores: the input of softmax.
 struct AttentionScores {
   HeadVectors query, key;
   std::size_t num_heads = 0;

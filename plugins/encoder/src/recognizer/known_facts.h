@@ -39,11 +39,11 @@ class KnownFacts {
   /// The value that it is an alias of, or itself.
   [[nodiscard]] const std::string& origin(const std::string& value) const;
 
-  /// Null if nothing is known about the value.
+  /// The symbolic tensor of a value; null if nothing is known about it.
   [[nodiscard]] const SymbolicTensor* tensor(const std::string& value) const;
   [[nodiscard]] const SymbolicTensor* input(const Node& node, std::size_t index) const;
 
-  /// Null if something is known.
+  /// Why nothing is known about a value; null if something is.
   [[nodiscard]] const Unknown* unknown(const std::string& value) const;
 
   /// A float32 constant of this rank; null if it is none.
@@ -80,7 +80,7 @@ class KnownFacts {
   [[nodiscard]] bool is_text(const ExpressionPointer& index, std::size_t axis) const;
   [[nodiscard]] bool is_token(const ExpressionPointer& index, std::size_t axis) const;
 
-  /// [batch, sequence, columns].
+  /// The shape [batch, sequence, columns].
   [[nodiscard]] Shape rows_shape(std::size_t columns) const;
 
   /// Columns of rows.
@@ -151,7 +151,7 @@ std::optional<SymbolicTensor> projected(const SymbolicTensor& rows, const Recogn
 /// Rows that a projection without a bias is, with it; empty if it has one or is none.
 std::optional<SymbolicTensor> with_bias(const SymbolicTensor& tensor, const Constant& bias, KnownFacts& facts);
 
-/// What the rows of a linear layer after an activation are; empty if they are something else.
+/// Recognizes rows as a linear layer followed by an activation; empty if they are something else.
 std::optional<IntermediateInput> intermediate_of(const ExpressionPointer& rows, std::size_t columns,
                                                  const KnownFacts& facts);
 
@@ -207,7 +207,7 @@ const Expression* single_computed(const Expression& expression);
 
 [[nodiscard]] std::string named(const Node& node);
 
-/// A float attribute.
+/// Value of a FLOAT attribute; `otherwise` if it is missing.
 [[nodiscard]] float number(const Node& node, const char* name, float otherwise);
 
 inline Unknown unknown(const Node& node, const std::string& why) {

@@ -18,7 +18,7 @@ bool is_one(const Dimension& size);
 /// The indices along all axes of a tensor.
 std::vector<ExpressionPointer> axis_indices(std::size_t rank);
 
-/// Null where it is missing.
+/// The input at `index`; null if it is missing.
 const SymbolicTensor* input(const Inputs& inputs, std::size_t index);
 
 /// Axes, from an input or from the attribute of older versions.

@@ -49,7 +49,7 @@ std::vector<SymbolicTensor> split_of(const Node& node, const std::vector<const S
 /// The axis from 0, of one that may count from the end; empty if there is no such axis.
 std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 
-/// An INT attribute.
+/// Value of an INT attribute; `otherwise` if it is missing.
 std::int64_t integer(const Node& node, const char* name, std::int64_t otherwise);
 
 }  // namespace gpux_cpu::encoder

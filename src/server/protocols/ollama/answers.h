@@ -16,7 +16,7 @@ namespace gpux::server {
 
 enum class OllamaRoute : std::uint8_t { chat, generate };
 
-/// What all parts of an answer have.
+/// Members that all parts of an answer have.
 struct OllamaHead {
   OllamaRoute route = OllamaRoute::chat;
   std::string model;  ///< as the request names it
@@ -28,7 +28,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
 /// The answer to a request that only loads the model.
 std::string ollama_loaded_json(const OllamaHead& head);
 
-/// The same as lines of JSON, the last of which has the counts and durations.
+/// Writes a streamed answer as lines of JSON, the last of which has the counts and durations.
 std::unique_ptr<AnswerEvents> ollama_answer_events(OllamaHead head);
 
 /// The answers of /api/embed and /api/embeddings.
@@ -36,7 +36,7 @@ http::Response ollama_vectors_json(const std::string& model, const std::vector<s
                                    std::size_t tokens, std::chrono::nanoseconds duration);
 http::Response ollama_vector_json(const std::vector<float>& vector);
 
-/// "2026-07-15T12:00:00.123456789Z"
+/// A time as Ollama writes it: "2026-07-15T12:00:00.123456789Z".
 std::string ollama_time(std::chrono::system_clock::time_point time);
 
 }  // namespace gpux::server

@@ -2,10 +2,10 @@
 
 #include "server/protocols/openapi/operation.h"
 
-/// What the routes of routes.h answer.
+/// OpenAPI operations of the routes in routes.h.
 namespace gpux::server::ollama {
 
-/// As a FieldSchema: the messages of a chat.
+/// JSON schema of the messages of a chat; a FieldSchema.
 openapi::Json messages_schema(const ServedList& models);
 
 Operation describe_chat(const ServedList& models);

@@ -15,7 +15,7 @@
 /// and options that are not known are refused by name, with those that are accepted.
 namespace gpux::server {
 
-/// What requests to /api/chat and /api/generate have in common.
+/// Settings common to requests to /api/chat and /api/generate.
 struct OllamaSettings {
   std::string model;               ///< empty: not given
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
@@ -24,13 +24,13 @@ struct OllamaSettings {
   std::string thinking_level;  ///< "think": "low", "medium" or "high"; empty: none
 };
 
-/// POST /api/chat.
+/// Request to POST /api/chat.
 struct OllamaChat {
   OllamaSettings general;
   generation::ChatRequest chat;  ///< without messages: the model is loaded, and nothing is generated
 };
 
-/// POST /api/generate.
+/// Request to POST /api/generate.
 struct OllamaGenerate {
   OllamaSettings general;
   GenerationSettings settings;
@@ -61,7 +61,7 @@ std::optional<bool> is_zero_duration(std::string_view text);
 
 namespace ollama {
 
-/// What the readers read, by their routes.
+/// Fields that each reader accepts.
 std::span<const Field> chat_fields();
 std::span<const Field> generate_fields();
 std::span<const Field> embed_fields();

@@ -87,7 +87,7 @@ OllamaHead head_of(OllamaRoute route, const OllamaSettings& asked, const ServedM
 Continuation continuation_of(OllamaGenerate& asked, const ServedModel& model) {
   if (!asked.system.empty()) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("system: '{}' takes no messages: {}", model.name(), model.lack_of_chat()));
+                fmt::format("system: '{}' takes no messages: {}", model.name(), model.chat_problem()));
   }
   Continuation continuation;
   continuation.prompts.emplace_back(std::move(asked.prompt));

@@ -6,7 +6,7 @@
 
 namespace gpux::server::ollama {
 
-/// Of Ollama's clients.
+/// Routes for Ollama's clients.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
 }  // namespace gpux::server::ollama

@@ -16,7 +16,7 @@
 /// extension_classification.md.
 namespace gpux::server {
 
-/// What the server does beyond the protocol's core, by the names that clients look for.
+/// Extensions of the protocol that the server supports, by the names that clients look for.
 inline constexpr std::array<std::string_view, 5> extensions{"binary_tensor_data", "classification", "model_repository",
                                                             "schedule_policy", "statistics"};
 

@@ -5,10 +5,10 @@
 #include "server/protocols/field.h"
 #include "server/protocols/openapi/operation.h"
 
-/// What the routes of routes.h take and give.
+/// OpenAPI operations of the routes in routes.h.
 namespace gpux::server::open_inference_v2 {
 
-/// What read_infer_call() reads.
+/// Fields that read_infer_call() reads.
 std::span<const Field> infer_fields();
 
 /// A tensor in JSON.

@@ -6,10 +6,10 @@
 
 namespace gpux::server::open_inference_v2 {
 
-/// Of the Open Inference Protocol, version 2.
+/// Routes of the Open Inference Protocol, version 2.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
-/// Of Triton's extension for loading and unloading models.
+/// Routes of Triton's extension for loading and unloading models.
 [[nodiscard]] std::span<const Route> repository_routes() noexcept;
 
 }  // namespace gpux::server::open_inference_v2

@@ -16,11 +16,11 @@
 #include "project/project_file.h"
 #include "runtime/scheduling/scheduler.h"
 
-/// What the Open Inference Protocol's two forms, REST and gRPC, have in common: datatypes, raw tensors, and what an
-/// inference asks for and is answered with.
+/// Common parts of the two forms of the Open Inference Protocol, REST and gRPC: datatypes, raw tensors, requests and
+/// responses of an inference.
 namespace gpux::server {
 
-/// Throws Error invalid_input.
+/// Throws Error invalid_input with this message.
 [[noreturn]] void refuse(const std::string& message);
 
 /// A client's text as a message shows it: in quotes, short, on one line.
@@ -46,7 +46,7 @@ struct RequestedOutput {
   std::uint32_t classes = 0;  ///< classification: the best so many of the last dimension as strings; 0: the tensor
 };
 
-/// What one call of infer asks: a run, and how it is answered.
+/// One inference request: the run, and how it is answered.
 struct InferCall {
   runtime::InferRequest run;  ///< inputs, outputs and priority: 1 is the highest; 0 is the model's default
   std::string id;
@@ -54,7 +54,7 @@ struct InferCall {
   bool binary_outputs = false;           ///< for outputs that do not say
   std::optional<std::chrono::microseconds> timeout;
 
-  /// From the protocol's parameters; 0 is none.
+  /// Sets priority and timeout from the protocol's parameters; 0: none.
   void set_schedule(std::uint64_t wanted_priority, std::uint64_t timeout_microseconds) noexcept;
 };
 
@@ -67,7 +67,7 @@ void require_input(const InferCall& call, std::string_view name, const Signature
 /// Adds an output to the run. Errors as of require_input().
 void add_output(InferCall& call, std::string_view name, const Signature& signature);
 
-/// What the answer is made of.
+/// Everything that an inference response is written from.
 struct InferResponse {
   std::string_view model_name, model_version;
   const InferCall& call;

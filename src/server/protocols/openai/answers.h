@@ -13,7 +13,7 @@
 /// completion" and their streams.
 namespace gpux::server {
 
-/// What all parts of an answer have.
+/// Members that all parts of an answer have.
 struct AnswerHead {
   std::string id;            ///< "chatcmpl-…", "cmpl-…"
   std::int64_t created = 0;  ///< seconds since 1970
@@ -27,7 +27,7 @@ std::string chat_answer_json(const AnswerHead& head, const std::vector<AnswerDel
 std::string completion_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices,
                                    const AnswerUsage& usage);
 
-/// The same as server-sent events. `has_usage`: a last event has the usage, and the others have none.
+/// Writes a streamed answer as server-sent events. `has_usage`: a last event has the token counts.
 std::unique_ptr<AnswerEvents> chat_answer_events(AnswerHead head, bool has_usage);
 std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, bool has_usage);
 

@@ -22,7 +22,8 @@ struct CompletionRequest {
 
 [[nodiscard]] std::span<const Field> completion_fields();
 
-/// Error invalid_input as of tei/requests.h. "suffix", "echo" and a "best_of" beyond "n" are refused.
+/// Reads the body of POST /v1/completions. Error invalid_input as of tei/requests.h. "suffix", "echo" and a "best_of"
+/// beyond "n" are refused.
 CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation = {});
 
 }  // namespace gpux::server

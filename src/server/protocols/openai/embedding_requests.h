@@ -11,7 +11,7 @@
 #include "server/protocols/field.h"
 #include "server/protocols/text_inputs.h"
 
-/// What OpenAI's clients ask of models that make vectors of texts and images.
+/// Requests of OpenAI's clients for embeddings of texts and images.
 namespace gpux::server {
 
 /// POST /v1/embeddings: {"input", "model", "encoding_format", "dimensions", "user"}, and "modality".
@@ -27,7 +27,7 @@ struct OpenAiEmbeddings {
 
 [[nodiscard]] std::span<const Field> embedding_fields();
 
-/// Errors as of tei/requests.h.
+/// Reads the body of POST /v1/embeddings. Errors as of tei/requests.h.
 OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
 
 }  // namespace gpux::server

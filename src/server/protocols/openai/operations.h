@@ -2,15 +2,15 @@
 
 #include "server/protocols/openapi/operation.h"
 
-/// What the routes of routes.h answer.
+/// OpenAPI operations of the routes in routes.h.
 namespace gpux::server::openai {
 
-/// As a FieldSchema: the messages of a chat.
+/// JSON schema of the messages of a chat; a FieldSchema.
 openapi::Json messages_schema(const ServedList& models);
 
 Operation describe_embeddings(const ServedList& models);
 
-/// Of completions and chats.
+/// OpenAPI operation of completions and chats.
 Operation describe_generation(const ServedList& models);
 
 }  // namespace gpux::server::openai

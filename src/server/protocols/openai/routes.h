@@ -6,7 +6,7 @@
 
 namespace gpux::server::openai {
 
-/// Of OpenAI's clients.
+/// Routes for OpenAI's clients.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
 }  // namespace gpux::server::openai

@@ -10,7 +10,7 @@ namespace gpux::server::openapi {
 /// An object that has these fields and no others.
 Json object_schema(std::span<const Field> fields, const ServedList& models);
 
-/// As a FieldSchema: the only value that is accepted, or null.
+/// Schemas of fields that accept a single value, or null: false, "", [] or {}. Each is a FieldSchema.
 Json only_false(const ServedList& models);
 /// "text", alone or in a list.
 Json only_text(const ServedList& models);

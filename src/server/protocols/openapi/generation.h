@@ -10,24 +10,24 @@
 /// Schemas of requests for generated texts, as several protocols have them.
 namespace gpux::server::openapi {
 
-/// A number, or null.
+/// Schema of a number from `low` to `high`, or null.
 Json number_from(double low, double high);
 
-/// Above 0 and up to 1, or null.
+/// Schema of a number above 0 and up to 1, or null.
 Json share();
 
-/// As a FieldSchema: a factor above 0 by which tokens that were there are less likely, or null.
+/// Schema of a repetition penalty, a factor above 0, or null; a FieldSchema.
 Json penalty_factor(const ServedList& models);
 
-/// As a FieldSchema: the functions that a chat may call, or null.
+/// Schema of the tools that a chat may call, or null; a FieldSchema.
 Json tools(const ServedList& models);
 
-/// A whole number, or null.
+/// Schema of a whole number from `low` to `high`, or null.
 Json whole_from(std::int64_t low, std::int64_t high);
 
 Json list(Json items, std::size_t least, std::size_t most);
 
-/// JSON, or text in pieces of this media type.
+/// Operation with an answer as JSON, or streamed with this media type.
 Operation generated_answer(Json answer, const std::string& streamed);
 
 }  // namespace gpux::server::openapi

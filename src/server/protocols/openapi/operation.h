@@ -8,7 +8,7 @@
 
 namespace gpux::server {
 
-/// What a route takes and gives, as the OpenAPI document has it.
+/// Request and answer of a route for the OpenAPI document.
 struct Operation {
   openapi::Json request;            ///< schema of the JSON in a body; null: that of the route's fields, or none is read
   openapi::Json content;            ///< of the answer, by media type
@@ -19,7 +19,7 @@ struct Operation {
 
 using ServedList = std::vector<const ServedModel*>;
 
-/// What a route with a table of fields answers.
+/// Operation of a route whose request is a table of fields, with this JSON answer.
 inline Operation json_answer(openapi::Json answer) {
   return {.content = openapi::json_content(std::move(answer))};
 }

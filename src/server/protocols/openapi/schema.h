@@ -15,7 +15,7 @@ inline Json reference(const std::string& schema) {
   return {{"$ref", "#/components/schemas/" + schema}};
 }
 
-/// Of one alternative, itself.
+/// Schema of any of the alternatives; of a single one, that one itself.
 inline Json any_of(Json alternatives) {
   return alternatives.size() == 1 ? std::move(alternatives.front()) : Json{{"anyOf", std::move(alternatives)}};
 }
@@ -33,7 +33,7 @@ inline Json or_null(Json schema) {
   return {{"anyOf", Json::array({std::move(schema), {{"type", "null"}}})}};
 }
 
-/// By media type.
+/// The `content` object of a JSON request or response: the schema by media type.
 inline Json json_content(Json schema) {
   return {{"application/json", {{"schema", std::move(schema)}}}};
 }

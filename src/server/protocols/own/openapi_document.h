@@ -14,7 +14,7 @@ namespace gpux::server {
 std::string openapi_json(std::span<const std::shared_ptr<ServedModel>> models, const std::string& default_model,
                          std::span<const Route> routes, bool keys_are_set);
 
-/// The same as a page that needs nothing from elsewhere.
+/// The OpenAPI document as an HTML page without external resources.
 std::string openapi_page(std::span<const std::shared_ptr<ServedModel>> models, const std::string& default_model,
                          std::span<const Route> routes, bool keys_are_set);
 

@@ -239,9 +239,9 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
           hold_for_reading(work, body, has_texts || is_array(body) ? bytes_per_json_string : bytes_per_json_number);
       list->body = request.body;
       list->unread = pipeline::split_json_items(body);
-      constexpr std::uint64_t bytes_an_item = 64;
+      constexpr std::uint64_t bytes_per_item = 64;
       if (list->share != nullptr) {
-        grow_share(*list->share, work.memory, bytes_an_item * list->unread.items.size(), "the list");
+        grow_share(*list->share, work.memory, bytes_per_item * list->unread.items.size(), "the list");
       }
       if (!list->unread.is_list) {
         inputs = pipeline::read_json_item(list->unread, 0, model->signature(), model->image_input(),

@@ -6,10 +6,10 @@
 
 namespace gpux::server::own {
 
-/// Of gpux's own protocol.
+/// Routes of gpux's own protocol.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
-/// What the server tells of all routes.
+/// Routes of the OpenAPI document and page.
 [[nodiscard]] std::span<const Route> document_routes() noexcept;
 
 }  // namespace gpux::server::own

@@ -25,7 +25,7 @@ constexpr std::array<Field, 3> label_parameter_table{{
 
 }  // namespace
 
-bool asks_for_image_labels(std::string_view body) {
+bool is_image_label_request(std::string_view body) {
   if (!is_object(body)) return false;
   try {
     bool has_inputs = false;

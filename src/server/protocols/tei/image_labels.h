@@ -20,9 +20,9 @@ struct ImageLabels {
 };
 
 /// Whether the body is an object with "inputs" and "parameters".
-bool asks_for_image_labels(std::string_view body);
+bool is_image_label_request(std::string_view body);
 
-/// Errors as of tei/requests.h.
+/// Reads a request for labels of images. Errors as of tei/requests.h.
 ImageLabels read_image_labels(std::string_view body, const Cancellation& cancellation = {});
 
 }  // namespace gpux::server

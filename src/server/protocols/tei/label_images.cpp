@@ -11,7 +11,7 @@
 namespace gpux::server::tei {
 
 bool is_for_image_labels(const ServedModel& model, std::string_view body) {
-  return model.has_image_tower() && model.encoder() != nullptr && asks_for_image_labels(body);
+  return model.has_image_tower() && model.encoder() != nullptr && is_image_label_request(body);
 }
 
 void label_images(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,

@@ -2,7 +2,7 @@
 
 #include "server/protocols/openapi/operation.h"
 
-/// What the routes of routes.h take and give.
+/// OpenAPI operations of the routes in routes.h.
 namespace gpux::server::tei {
 
 /// The request of a classifier of texts.

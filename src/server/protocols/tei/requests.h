@@ -14,10 +14,10 @@
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
 
-/// What clients ask of text models, as Hugging Face's text-embeddings-inference writes it.
-/// Each reader takes the body of a request. Error invalid_input that names the place; members that are not known, or
-/// mean what cannot be done, are refused. Reading is linear, ends at the first value that no request has, and checks
-/// the cancellation at intervals: Errors of Cancellation::check().
+/// Requests to text models in the form of Hugging Face's text-embeddings-inference. Each reader takes the body of a
+/// request. Error invalid_input that names the place; members that are not known, or mean what cannot be done, are
+/// refused. Reading is linear, ends at the first value that no request has, and checks the cancellation at intervals:
+/// Errors of Cancellation::check().
 namespace gpux::server {
 
 /// How a text that is too long is dealt with, and what is put before it.
@@ -108,7 +108,7 @@ void append_tokens(std::string& out, std::string_view text, const text::Encoding
 
 namespace tei {
 
-/// What the readers read, by their routes.
+/// Fields that each reader accepts.
 std::span<const Field> embed_fields();
 std::span<const Field> embed_all_fields();
 std::span<const Field> embed_sparse_fields();

@@ -6,7 +6,7 @@
 
 namespace gpux::server::tei {
 
-/// Of the clients of Hugging Face's text-embeddings-inference.
+/// Routes for clients of Hugging Face's text-embeddings-inference.
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
 }  // namespace gpux::server::tei

@@ -12,7 +12,7 @@
 
 namespace gpux::server::tei {
 
-/// What the answer to a request is made of.
+/// Writes the body of the answer from the model's outputs.
 using Body = std::function<std::string(const NamedValues& outputs)>;
 
 /// Runs the model's pipeline with these texts, and answers with the named outputs or the error.

@@ -79,8 +79,8 @@ void tokenize(const RouteCall& call) {
                    const text::Encoding encoding = tokenizer.encode(whole, {.special_tokens = asked->special_tokens,
                                                                             .offsets = text::Offsets::bytes,
                                                                             .max_bytes = max_text_bytes});
-                   constexpr std::uint64_t bytes_a_token = 75;
-                   answer->expect(whole.size() + encoding.size() * bytes_a_token);
+                   constexpr std::uint64_t bytes_per_token = 75;
+                   answer->expect(whole.size() + encoding.size() * bytes_per_token);
                    answer->add([&](std::string& text) { append_tokens(text, whole, encoding, tokenizer); });
                  } catch (const Error& error) {
                    throw asked->inputs.size() == 1 ? error : error.within(fmt::format("text {}", index));
@@ -97,18 +97,18 @@ void decode(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text(), call.work.cancellation()));
   with_able(call, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    constexpr std::uint64_t bytes_to_decode_a_token = 100;
+    constexpr std::uint64_t decoding_bytes_per_token = 100;
     std::size_t all = 0;
     for (const TokenIds& ids : asked->ids) all += ids.size();
     const auto answer = std::make_shared<ListAnswer>(with.work.memory);
-    do_units(with, all * bytes_to_decode_a_token,
+    do_units(with, all * decoding_bytes_per_token,
              [with, model, asked, answer, memory = with.work.memory, index = std::size_t{0}]() mutable {
                constexpr std::size_t unit_tokens = 16 << 10;
                for (std::size_t tokens = 0; index < asked->ids.size() && tokens < unit_tokens; ++index) {
                  const TokenIds ids = std::exchange(asked->ids[index], {});
                  tokens += ids.size() + 1;
                  MemoryShare scratch(memory);
-                 grow_share(scratch, memory, ids.size() * bytes_to_decode_a_token, "decoding the tokens");
+                 grow_share(scratch, memory, ids.size() * decoding_bytes_per_token, "decoding the tokens");
                  answer->add([&](std::string& text) {
                    append_json_string(text, tokenizer_of(*model)->decode(ids, asked->skip_special_tokens));
                  });

@@ -8,8 +8,7 @@
 
 namespace gpux::server::tei {
 
-/// What is cut off texts that are too long, and what is put before each. Error invalid_input: the model has no such
-/// prompt.
+/// Sets the truncation and the prompt of the texts in `options`. Error invalid_input: the model has no such prompt.
 void apply(const TextTreatment& treatment, const ServedModel& model, EmbedJobOptions& options);
 
 /// The text that the model's prompt of this name puts before others. Error invalid_input: it has none.
