@@ -368,6 +368,7 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
   options.default_model = server::default_model(flags);
   options.api_keys = read_api_keys(flags.api_key_file);
   options.log_requests = flags.log_requests;
+  options.is_strict = flags.is_strict;
   // What is no origin or host is refused before models are loaded.
   options.browser_access = browser_access_of(flags, {}, !options.api_keys.empty());
   options.memory = std::make_shared<MemoryBudget>(

@@ -47,6 +47,7 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
   command.add_flag("-d,--detach", flags.detach, "run in the background once it listens; print the process id");
   command.add_flag("--in-background", flags.in_background)->group("");
   command.add_flag("--log-requests", flags.log_requests, "log one line per request");
+  command.add_flag("--strict-requests", flags.is_strict, "refuse requests with members that are not known");
   // -h and -p mean what they mean elsewhere to those who serve.
   command.add_option("--host", flags.host, "address to listen on (default: 127.0.0.1)");
   const CLI::Range ports(0U, 65535U);

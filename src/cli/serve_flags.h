@@ -25,7 +25,7 @@ struct ServeFlags : server::ServingFlags {
   std::optional<std::uint16_t> grpc_port;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
   unsigned busy_poll_us = 50;
-  bool log_requests = false, detach = false;
+  bool log_requests = false, is_strict = false, detach = false;
   bool in_background = false;  ///< by --detach: let go of the streams once it listens
 };
 

@@ -127,7 +127,11 @@ constexpr std::uint64_t json_reading_bytes_per_byte = 16;
 
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RouteMatch match = match_route(exchange->request());
-  RequestWork work{.readers = &state_.readers, .memory = state_.options.memory, .stop = {}, .deadline = {}};
+  RequestWork work{.readers = &state_.readers,
+                   .memory = state_.options.memory,
+                   .stop = {},
+                   .deadline = {},
+                   .member_rules = &state_.member_rules};
   const auto origin = exchange->request().headers.find("Origin");
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,

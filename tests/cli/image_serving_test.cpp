@@ -72,7 +72,7 @@ TEST_F(ImageServing, TextsAndImagesHaveVectorsInOneSpace) {
 
 TEST_F(ImageServing, RefusesWhatIsNoImage) {
   import_images(gpux_, "clip-vit-base-patch32");
-  const Serving server(gpux_, {"clip-vit-base-patch32"});
+  const Serving server(gpux_, {"clip-vit-base-patch32", "--strict-requests"});
   const std::string text = base64_of("hello");
   for (const auto& [input, said] : std::vector<std::pair<Json, std::string>>{
            {Json{{"image", "https://example.com/cat.png"}}, "input.image is an address, and gpux fetches none"},

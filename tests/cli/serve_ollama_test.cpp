@@ -21,7 +21,7 @@ class ServeOllama : public testing::Test {
     const Outcome imported =
         gpux_->run({"import", GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", "-t", "vectors"});
     ASSERT_EQ(imported.code, 0) << imported.err;
-    server_ = new Serving(*gpux_, {"chatty", "vectors", "--no-grpc"});
+    server_ = new Serving(*gpux_, {"chatty", "vectors", "--no-grpc", "--strict-requests"});
   }
 
   static void TearDownTestSuite() {
@@ -194,6 +194,23 @@ TEST_F(ServeOllama, AnswersOllamasOwnProgram) {
   EXPECT_EQ(server_->json(get("/api/nothing"), 404).at("error"), "there is no such route");
 }
 
+// As langchain-ollama, editors and the libraries of other languages write them.
+TEST_F(ServeOllama, AcceptsOptionsThatChangeNothing) {
+  const auto text_of = [](const Json& body) {
+    Json whole = body;
+    whole["stream"] = false;
+    return ask("chat", whole).at("message").at("content");
+  };
+  const Json written =
+      Json::parse(R"({"num_ctx": 100000, "num_gpu": 99, "num_thread": 8, "num_batch": 512, "numa": false,
+      "mirostat": 0, "mirostat_eta": 0.1, "mirostat_tau": 5.0, "repeat_last_n": 64, "tfs_z": 1.0, "use_mmap": true,
+      "min_p": null, "stop": null})");
+  EXPECT_EQ(text_of(chat_of("a", 7, written)), text_of(chat_of("a", 7)));
+  const Json version = server_->json(get("/api/version"));
+  EXPECT_EQ(version.at("version"), "0.12.0");
+  EXPECT_TRUE(version.at("gpux").is_string());
+}
+
 TEST_F(ServeOllama, RefusesByName) {
   const Json chat = chat_of("a", 1), prompt{{"model", "chatty"}, {"prompt", "a"}};
 
@@ -202,10 +219,13 @@ TEST_F(ServeOllama, RefusesByName) {
     const char* change;
     const char* reason;
   } const cases[]{
-      {"chat", R"({"options": {"num_gpu": 1}})", "options.num_gpu is not known; accepted: frequency_penalty, min_p"},
-      {"chat", R"({"options": {"num_ctx": 100000}})", "options.num_ctx is 100000; accepted: up to 640"},
+      {"chat", R"({"options": {"colour": 1}})", "options.colour is not known; accepted: f16_kv, frequency_penalty"},
+      {"chat", R"({"options": {"mirostat": 2}})", "options.mirostat: there is no such sampling here; accepted: 0"},
+      {"chat", R"({"options": {"rope_frequency_base": 2}})", "options.rope_frequency_base: the model's own is used"},
+      {"chat", R"({"logprobs": true})", "logprobs: accepted with /v1/chat/completions"},
       {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
-      {"chat", R"({"options": {"repeat_last_n": 64}})", "options.repeat_last_n: repeat_penalty counts all tokens"},
+      {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
+       "options.repeat_last_n: repeat_penalty counts all tokens"},
       {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
       {"chat", R"({"keep_alive": 0})", "keep_alive is 0: models stay loaded here"},
       {"chat", R"({"keep_alive": "0s"})", "keep_alive is 0"},

@@ -211,7 +211,7 @@ TEST_F(ServeText, SpeaksToClientsOfOpenAi) {
 }
 
 TEST_F(ServeText, SpeaksToClientsOfTextEmbeddingsInference) {
-  const Serving server(gpux_, {"texts=" + folder()});
+  const Serving server(gpux_, {"texts=" + folder(), "--strict-requests"});
   const Json plain = server.json(post("/", R"({"inputs": "hello world", "normalize": false})"));
   EXPECT_EQ(plain.at(0), embedded({"--no-normalize", "hello world"}).at(0));
   const Json prompted = server.json(post("/embed", R"({"inputs": "hello", "prompt_name": "query"})"));
@@ -349,7 +349,7 @@ TEST_F(ServeText, TakesAPlainTextWhereOneTextWillDo) {
 
 // The model pools by the mean, so the vectors of the tokens make the text's.
 TEST_F(ServeText, GivesTheVectorsOfAllTokens) {
-  const Serving server(gpux_, {"texts=" + folder()});
+  const Serving server(gpux_, {"texts=" + folder(), "--strict-requests"});
   const std::vector<std::string> texts{"hello world", "a longer text of more words", "b"};
   for (const char* prefix : {"", "/models/texts"}) {
     SCOPED_TRACE(prefix);

@@ -69,6 +69,7 @@ std::string fields_of(std::span<const Route> routes) {
     for (const Field& field : route.contract.fields()) {
       std::string name = "`" + std::string(field.name) + "`";
       if (field.kind == FieldKind::refused) name += " (refused)";
+      if (field.kind == FieldKind::ignored) name += " (no effect)";
       names += (names.empty() ? "" : ", ") + (field.use == FieldUse::required ? "**" + name + "**" : name);
     }
     table += "| `" + written(route.path) + "` | " + names + " |\n";

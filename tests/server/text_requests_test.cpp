@@ -20,11 +20,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::array<std::string_view, 2> sides{"left", "right"};
-constexpr std::array<Field, 4> field_table{{
+constexpr std::array<Field, 5> field_table{{
     {"name", FieldKind::text, FieldUse::required},
     {"side", FieldKind::choice, FieldUse::optional, nullptr, sides},
     {"few", FieldKind::whole, FieldUse::optional, nullptr, {}, 3},
     refused_field("old", "accepted is name"),
+    ignored_field("label"),
 }};
 constexpr std::array<Field, 1> more_fields{{{"more", FieldKind::flag}}};
 
@@ -41,20 +42,20 @@ TEST(FieldsOfRequests, SayWhatIsAccepted) {
            {R"({"name": "a", "side": "top"})", "side is 'top'; accepted: left, right"},
            {R"({"name": "a", "few": 4})", "few is no whole number from 0 to 3"},
            {R"({"name": "a", "old": 1})", "old: accepted is name"},
-           {R"({"name": "a", "new": null})", "new is not known; accepted: few, more, name, old, side"},
+           {R"({"name": "a", "old": null, "label": {"a": [1]}, "new": null})", ""},
+           {R"({"name": "a", "new": 1})", "new is not known; accepted: few, label, more, name, old, side"},
        }) {
     SCOPED_TRACE(line.body);
     const RequestJson json = RequestJson::parse(line.body);
-    Members members(json, "", field_table);
+    Members members(json, "", field_table, nullptr);
     members.also(more_fields);
     std::string problem;
     try {
       (void)members.text("name");
       members.ignore("side");
       members.ignore("few");
-      members.refuse("old");
       members.ignore("more");
-      members.refuse_others();
+      members.finish();
     } catch (const RequestError& error) {
       problem = error.message();
     }
@@ -65,13 +66,40 @@ TEST(FieldsOfRequests, SayWhatIsAccepted) {
 // A field that no reader asks for would be accepted and change nothing.
 TEST(FieldsOfRequests, AreReadByTheirReaders) {
   const RequestJson json = RequestJson::parse(R"({"name": "a", "few": 1})");
-  Members members(json, "", field_table);
+  Members members(json, "", field_table, nullptr);
   EXPECT_EQ(members.text("name"), "a");
-  EXPECT_THROW(members.refuse_others(), std::logic_error);
+  EXPECT_THROW(members.finish(), std::logic_error);
   EXPECT_THROW((void)members.text("none"), std::logic_error);
   EXPECT_THROW((void)members.flag("few", false), std::logic_error);
   EXPECT_EQ(members.whole("few"), 1U);
-  EXPECT_NO_THROW(members.refuse_others());
+  EXPECT_NO_THROW(members.finish());
+}
+
+// Members that change nothing are counted under the names of the table; clients make up the others.
+TEST(FieldsOfRequests, AreCountedWhereTheyChangeNothing) {
+  const RequestJson json = RequestJson::parse(
+      R"({"name": "a", "label": 1, "new": {"x": 1}, "newer": null, "part": {"name": "b", "label": 2}})");
+  for (const bool is_strict : {false, true}) {
+    MemberRules rules(is_strict);
+    const auto read = [&] {
+      Members members(json, "", field_table, &rules);
+      (void)members.text("name");
+      members.ignore("side");
+      members.ignore("few");
+      Members part = members.inside(json.at("part"), "part", field_table);
+      (void)part.text("name");
+      part.finish();
+      members.finish();
+    };
+    if (is_strict) {
+      EXPECT_EQ(refusal(read), "new is not known; accepted: few, label, name, old, side");
+      EXPECT_EQ(rules.unknown(), 0U);
+      continue;
+    }
+    read();
+    EXPECT_THAT(rules.ignored(), ElementsAre(testing::Pair("label", 2)));
+    EXPECT_EQ(rules.unknown(), 2U) << "new and part";
+  }
 }
 
 TEST(TextRequests, ReadEachWayToNameTexts) {

@@ -310,6 +310,16 @@ class Page {
     text_ += fmt::format("{} {}\n", name, value);
   }
 
+  void members(const TransportCounts& transport) {
+    constexpr std::string_view name = "gpux_ignored_members_total";
+    family(name, "counter", "Members of requests that were accepted and changed no answer");
+    for (const auto& [member, count] : transport.ignored_members) {
+      text_ += fmt::format("{}{{member=\"{}\"}} {}\n", name, member, count);
+    }
+    single("gpux_unknown_members_total", "counter", "Members of requests that are not known and changed no answer",
+           transport.unknown_members);
+  }
+
   void of_each_method(const GrpcCounts& counts, std::string_view name, std::string_view kind, std::string_view help,
                       const std::function<std::uint64_t(const GrpcMethodCounts&)>& value) {
     family(name, kind, help);
@@ -399,6 +409,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",
               transport.http.requests_refused);
   page.cut_off_answers(transport.http);
+  page.members(transport);
   if (transport.grpc) {
     const GrpcCounts& grpc = *transport.grpc;
     // Before those that have started, so that no page shows more ends than starts.
@@ -498,6 +509,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
                    {{"deadline", transport.http.cut_off_at_deadline},
                     {"slow", transport.http.cut_off_as_slow},
                     {"memory", transport.http.cut_off_for_memory}}}};
+  page["members"] = {{"ignored", transport.ignored_members}, {"unknown", transport.unknown_members}};
   if (transport.grpc) {
     std::uint64_t started = 0, in_flight = 0;
     std::array<std::uint64_t, grpc_code_names.size()> ended{};

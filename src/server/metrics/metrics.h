@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +17,8 @@ namespace gpux::server {
 struct TransportCounts {
   http::Counters http;
   std::shared_ptr<const GrpcCounts> grpc;
+  std::map<std::string, std::uint64_t> ignored_members = {};  ///< of requests, by name: MemberRules::ignored()
+  std::uint64_t unknown_members = 0;
 };
 
 /// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of

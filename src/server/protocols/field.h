@@ -24,7 +24,9 @@ enum class FieldKind : std::uint8_t {
   texts,    ///< a text, or a list of texts
   object,   ///< with members of its own
   other,    ///< read by code of its own
-  refused,  ///< known, and refused where it is not null: `refusal` says why
+  ignored,  ///< accepted with any value: it changes no answer here
+  refused,  ///< would change the answer, and is not supported: `refusal` says what is accepted instead. Null, false and
+            ///< empty values ask for nothing
 };
 
 enum class FieldUse : std::uint8_t {
@@ -45,6 +47,10 @@ struct Field {
   std::uint64_t maximum = INT32_MAX;               ///< whole
   std::string_view refusal = {};                   ///< refused
 };
+
+constexpr Field ignored_field(std::string_view name) {
+  return {.name = name, .kind = FieldKind::ignored};
+}
 
 constexpr Field refused_field(std::string_view name, std::string_view refusal) {
   return {.name = name, .kind = FieldKind::refused, .refusal = refusal};

@@ -27,7 +27,6 @@ using enum FieldUse;
 
 constexpr std::array<const char*, 5> constraint_members{"response_format", "guided_json", "guided_regex",
                                                         "guided_choice", "guided_grammar"};
-constexpr std::array<std::string_view, 2> service_tiers{"auto", "default"};
 
 constexpr std::size_t max_stop_tokens = 1024;
 
@@ -62,7 +61,7 @@ constexpr std::array<Field, 9> sampling_table{{
     {"stop", texts, optional, stop_schema},
 }};
 
-constexpr std::array<Field, 23> openai_table{{
+constexpr std::array<Field, 17> openai_table{{
     {"model", text, optional, model_names},
     {"n", count, optional, [](const ServedList&) { return whole_from(1, max_answers); }},
     {"max_tokens", count},
@@ -84,15 +83,51 @@ constexpr std::array<Field, 23> openai_table{{
        return or_null(list({{"type", "string"}}, 1, 10'000));
      }},
     {"guided_grammar", text},
-    {"user", text},
-    {"metadata", object},
-    {"store", flag, optional, only_false},
-    {"service_tier", choice, optional, nullptr, service_tiers},
-    {"safety_identifier", text},
-    {"prompt_cache_key", text},
 }};
 
-constexpr std::array<Field, 2> stream_table{{{"include_usage", flag}, {"include_obfuscation", flag}}};
+// What clients of OpenAI, vLLM and OpenRouter send for the records, the caches and the scheduling of those services.
+constexpr std::array<Field, 17> ignored_table{{
+    ignored_field("user"),
+    ignored_field("metadata"),
+    ignored_field("store"),
+    ignored_field("service_tier"),
+    ignored_field("safety_identifier"),
+    ignored_field("prompt_cache_key"),
+    ignored_field("prompt_cache_retention"),
+    ignored_field("prediction"),
+    ignored_field("verbosity"),
+    ignored_field("priority"),
+    ignored_field("request_id"),
+    ignored_field("kv_transfer_params"),
+    ignored_field("include_reasoning"),
+    ignored_field("usage"),
+    ignored_field("provider"),
+    ignored_field("transforms"),
+    ignored_field("route"),
+}};
+
+// Padding against eavesdroppers is of OpenAI's own servers.
+// What would change the answer, by OpenAI and vLLM.
+constexpr std::array<Field, 16> refused_table{{
+    refused_field("bad_words", "accepted is logit_bias"),
+    refused_field("use_beam_search", "answers are sampled; accepted: false"),
+    refused_field("prompt_logprobs", "log probabilities are of the answer alone"),
+    refused_field("truncate_prompt_tokens", "nothing is left out of a prompt"),
+    refused_field("include_stop_str_in_output", "answers end before the text of stop; accepted: false"),
+    refused_field("return_token_ids", "answers are texts; accepted: false"),
+    refused_field("return_tokens_as_token_ids", "answers are texts; accepted: false"),
+    refused_field("allowed_token_ids", "accepted are logit_bias and response_format"),
+    refused_field("logits_processors", "accepted are logit_bias and response_format"),
+    refused_field("structured_outputs", "accepted are response_format and guided_json"),
+    refused_field("top_a", "accepted are top_p, min_p and typical_p"),
+    refused_field("mirostat", "accepted are top_p, min_p and typical_p"),
+    refused_field("dry_multiplier", "accepted is repetition_penalty"),
+    refused_field("xtc_probability", "accepted are top_p, min_p and typical_p"),
+    refused_field("dynatemp_range", "accepted is temperature"),
+    refused_field("grammar", "accepted is guided_grammar"),
+}};
+
+constexpr std::array<Field, 2> stream_table{{{"include_usage", flag}, ignored_field("include_obfuscation")}};
 
 // Outside float32 it is infinite, which no setting accepts.
 std::optional<float> float_in(Members& members, const std::string& name) {
@@ -171,7 +206,7 @@ std::span<const Field> common_sampling_fields() {
 }
 
 std::span<const Field> generation_fields() {
-  static const std::vector<Field> fields = joined({sampling_table, openai_table});
+  static const std::vector<Field> fields = joined({sampling_table, openai_table, ignored_table, refused_table});
   return fields;
 }
 
@@ -213,10 +248,9 @@ StreamSettings read_stream(Members& members) {
   stream.is_streamed = members.flag("stream", false);
   if (const RequestJson* options = members.find("stream_options")) {
     if (!stream.is_streamed) refuse_member("stream_options", "is for answers with \"stream\": true");
-    Members of_stream(*options, "stream_options", stream_table);
+    Members of_stream = members.inside(*options, "stream_options", stream_table);
     stream.has_usage = of_stream.flag("include_usage", false);
-    of_stream.ignore("include_obfuscation");  // padding against eavesdroppers of OpenAI's own servers
-    of_stream.refuse_others();
+    of_stream.finish();
   }
   return stream;
 }
@@ -252,13 +286,6 @@ std::string constraint_member(Members& members) {
   const auto* const found =
       std::ranges::find_if(constraint_members, [&](const char* name) { return members.find(name) != nullptr; });
   return found == constraint_members.end() ? std::string() : *found;
-}
-
-void read_labels(Members& members) {
-  for (const char* name : {"user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata"}) {
-    members.ignore(name);
-  }
-  if (members.flag("store", false)) refuse_member("store", ": answers are not stored here");
 }
 
 }  // namespace gpux::server

@@ -42,10 +42,6 @@ StreamSettings read_stream(Members& members);
 /// Reads "n", the number of answers. Error invalid_input.
 std::size_t read_answers(Members& members);
 
-/// Reads what OpenAI's clients may send for OpenAI's own records ("user", "metadata", "safety_identifier",
-/// "prompt_cache_key", "store": false, "service_tier": "auto" or "default"), which changes no answer.
-void read_labels(Members& members);
-
 /// The form of the answer: "response_format" of OpenAI, or "guided_json", "guided_regex", "guided_choice",
 /// "guided_grammar" of vLLM. `body`: the whole body, in which they are read as they are written. Error invalid_input.
 OutputConstraint read_constraint(Members& members, std::string_view body);

@@ -166,8 +166,8 @@ std::optional<std::uint64_t> whole_number(const RequestJson& value) {
   return static_cast<std::uint64_t>(number);
 }
 
-Members::Members(const RequestJson& object, std::string place, std::span<const Field> fields)
-    : object_(object), place_(std::move(place)), fields_(fields) {
+Members::Members(const RequestJson& object, std::string place, std::span<const Field> fields, MemberRules* rules)
+    : object_(object), place_(std::move(place)), fields_(fields), rules_(rules) {
   if (object_.is_object()) return;
   if (place_.empty()) refuse_body("the body is no object");
   refuse_member(place_, "is no object");
@@ -306,22 +306,43 @@ void Members::ignore(std::string_view name) {
   }
 }
 
-void Members::refuse(std::string_view name) {
-  if (find(name, FieldKind::refused) != nullptr) refuse_member(name_of(name), fmt::format(": {}", field(name).refusal));
-}
-
 std::string Members::name_of(std::string_view name) const {
   return place_.empty() ? std::string(name) : fmt::format("{}.{}", place_, name);
 }
 
-void Members::refuse_others() const {
+namespace {
+
+bool asks_for_something(const RequestJson& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.empty() || value.is_number();
+}
+
+}  // namespace
+
+void Members::finish() {
   for (const auto& [name, value] : object_.items()) {
-    if (const auto index = index_of(name)) {
-      if (!is_read_[*index]) throw std::logic_error(fmt::format("the field '{}' is not read", name_of(name)));
+    if (value.is_null()) continue;
+    const auto index = index_of(name);
+    if (!index) {
+      const std::string known = name_of(utf8_prefix(name, 60));
+      if (rules_ == nullptr || rules_->refuses_unknown()) {
+        refuse_member(known, fmt::format("is not known; accepted: {}", names_of({fields_, more_fields_})),
+                      MemberProblem::unknown);
+      }
+      rules_->note_unknown(known);
       continue;
     }
-    refuse_member(name_of(std::string(utf8_prefix(name, 60))),
-                  fmt::format("is not known; accepted: {}", names_of({fields_, more_fields_})), MemberProblem::unknown);
+    const Field& field = at(*index);
+    if (field.kind == FieldKind::refused) {
+      if (asks_for_something(value)) refuse_member(name_of(name), fmt::format(": {}", field.refusal));
+      continue;
+    }
+    if (field.kind == FieldKind::ignored) {
+      if (rules_ != nullptr) rules_->note_ignored(field.name);
+      continue;
+    }
+    if (!is_read_[*index]) throw std::logic_error(fmt::format("the field '{}' is not read", name_of(name)));
   }
 }
 

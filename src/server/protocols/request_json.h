@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,8 @@
 #include "base/cancellation.h"
 #include "server/protocols/field.h"
 #include "server/protocols/request_error.h"
+#include "server/requests/member_rules.h"
+#include "server/requests/request_work.h"
 
 /// Common parts of all readers of requests: bounded JSON, and objects whose members are known.
 namespace gpux::server {
@@ -26,6 +29,19 @@ using RequestJson = nlohmann::json;
 /// RequestError: `what` is wrong with the member, as "is no text" or ": texts are not stored here".
 [[noreturn]] void refuse_member(const std::string& member, std::string_view what,
                                 MemberProblem problem = MemberProblem::invalid);
+
+/// How a body is read.
+struct BodyReading {
+  BodyReading() = default;
+
+  BodyReading(Cancellation ends) : cancellation(std::move(ends)) {}  // NOLINT(google-explicit-constructor)
+
+  BodyReading(const RequestWork& work)  // NOLINT(google-explicit-constructor)
+      : cancellation(work.cancellation()), rules(work.member_rules) {}
+
+  Cancellation cancellation;
+  MemberRules* rules = nullptr;  ///< null: unknown members are refused, and nobody counts the others
+};
 
 /// Where a body may have objects.
 enum class BodyObjects : std::uint8_t {
@@ -46,14 +62,21 @@ enum class BodyObjects : std::uint8_t {
 void check_count(std::size_t count, const std::string& place);
 
 /// Maximum number of fields of an object.
-inline constexpr std::size_t max_fields = 64;
+inline constexpr std::size_t max_fields = 128;
 
 /// An object's members, as a table of fields has them. Errors invalid_input name the place; std::logic_error where the
 /// table has no field of that name and kind.
 class Members {
  public:
-  /// The table outlives them.
-  Members(const RequestJson& object, std::string place, std::span<const Field> fields);
+  /// The object, the table and the rules, which may be null, outlive them.
+  Members(const RequestJson& object, std::string place, std::span<const Field> fields, MemberRules* rules);
+
+  /// Members of an object inside of this one, under the same rules.
+  [[nodiscard]] Members inside(const RequestJson& object, std::string place, std::span<const Field> fields) const {
+    return {object, std::move(place), fields, rules_};
+  }
+
+  [[nodiscard]] MemberRules* rules() const noexcept { return rules_; }
 
   /// Members may also be these, of a second table: what they are depends on another one.
   void also(std::span<const Field> fields) { more_fields_ = fields; }
@@ -84,16 +107,15 @@ class Members {
   /// The index of the text among the field's choices; empty where it is not there.
   [[nodiscard]] std::optional<std::size_t> choice(std::string_view name);
 
-  /// Reads the field and leaves it: it changes no answer.
+  /// Checks the type of the field and leaves it: it changes no answer.
   void ignore(std::string_view name);
-
-  /// Refuses a refused field, where it is there and is not null.
-  void refuse(std::string_view name);
 
   [[nodiscard]] std::string name_of(std::string_view name) const;
 
-  /// Refuses what is not in the tables. std::logic_error for a member that is, and was not read.
-  void refuse_others() const;
+  /// Ends the reading: refuses refused fields that ask for something, notes ignored ones, and refuses or notes members
+  /// that are not in the tables. Null is nothing everywhere. std::logic_error for a member that is in a table and
+  /// was not read.
+  void finish();
 
  private:
   [[nodiscard]] std::optional<std::size_t> index_of(std::string_view name) const noexcept;
@@ -106,6 +128,7 @@ class Members {
   const RequestJson& object_;
   std::string place_;
   std::span<const Field> fields_, more_fields_;
+  MemberRules* rules_;
   std::bitset<max_fields> is_read_;
 };
 

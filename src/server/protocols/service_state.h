@@ -17,6 +17,7 @@
 #include "server/models/model_repository.h"
 #include "server/protocols/route.h"
 #include "server/requests/browser_access.h"
+#include "server/requests/member_rules.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/time_limits.h"
 
@@ -29,6 +30,7 @@ struct ServiceOptions {
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
+  bool is_strict = false;                         ///< requests with unknown members are refused
   std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
   std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
   unsigned reading_threads = 2;                   ///< for those, at most
@@ -44,6 +46,7 @@ struct ServiceState {
       : repository(models),
         options(std::move(settings)),
         routes(all_routes),
+        member_rules(options.is_strict),
         readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
 
   ModelRepository& repository;
@@ -53,6 +56,7 @@ struct ServiceState {
   std::shared_ptr<const GrpcCounts> grpc_counts;
   std::atomic<bool> is_ready = true;     ///< new traffic should come; false from the moment a drain begins
   std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
+  MemberRules member_rules;
   RenderedPage metrics_text, metrics_json;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();

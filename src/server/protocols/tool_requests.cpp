@@ -19,9 +19,10 @@ using enum FieldUse;
 
 constexpr std::array<std::string_view, 1> tool_types{"function"};
 
-constexpr std::array<Field, 2> tool_table{{
+constexpr std::array<Field, 3> tool_table{{
     {"type", choice, optional, nullptr, tool_types},
     {"function", object, required},
+    ignored_field("cache_control"),
 }};
 
 constexpr std::array<Field, 4> function_table{{
@@ -39,12 +40,12 @@ constexpr std::array<Field, 2> chosen_table{{
 constexpr std::array<Field, 1> chosen_function_table{{{"name", text}}};
 
 // Its name.
-std::string read_tool(const RequestJson& value, const std::string& place) {
-  Members tool(value, place, tool_table);
+std::string read_tool(const RequestJson& value, const std::string& place, MemberRules* rules) {
+  Members tool(value, place, tool_table, rules);
   tool.ignore("type");
   const RequestJson& described = tool.must_find("function");
-  tool.refuse_others();
-  Members function(described, place + ".function", function_table);
+  tool.finish();
+  Members function = tool.inside(described, place + ".function", function_table);
   std::string name = function.text("name");
   if (!generation::is_tool_name(name)) {
     refuse_member(function.name_of("name"),
@@ -57,17 +58,18 @@ std::string read_tool(const RequestJson& value, const std::string& place) {
   if (parameters != nullptr && !parameters->is_object()) {
     refuse_member(function.name_of("parameters"), "is no object");
   }
-  function.refuse_others();
+  function.finish();
   return name;
 }
 
-void choose_function(const RequestJson& value, std::span<const std::string> functions, ChatOptions& options) {
-  Members chosen(value, "tool_choice", chosen_table);
+void choose_function(const RequestJson& value, std::span<const std::string> functions, MemberRules* rules,
+                     ChatOptions& options) {
+  Members chosen(value, "tool_choice", chosen_table, rules);
   chosen.ignore("type");
-  Members function(chosen.must_find("function"), "tool_choice.function", chosen_function_table);
+  Members function = chosen.inside(chosen.must_find("function"), "tool_choice.function", chosen_function_table);
   options.tool_name = function.text("name");
-  function.refuse_others();
-  chosen.refuse_others();
+  function.finish();
+  chosen.finish();
   if (std::ranges::find(functions, options.tool_name) == functions.end()) {
     refuse_member("tool_choice.function.name",
                   fmt::format("is '{}', which is none of the tools", utf8_prefix(options.tool_name, 80)));
@@ -98,7 +100,7 @@ std::vector<std::string> read_tools(Members& members, std::string_view body, Cha
     refuse_member("tools", fmt::format("has {} tools; accepted: up to {}", list->size(), max_tools));
   }
   for (std::size_t i = 0; i < list->size(); ++i) {
-    std::string name = read_tool((*list)[i], fmt::format("tools[{}]", i));
+    std::string name = read_tool((*list)[i], fmt::format("tools[{}]", i), members.rules());
     if (std::ranges::find(functions, name) != functions.end()) {
       refuse_member(fmt::format("tools[{}]", i), fmt::format("has the name '{}' of another tool", name));
     }
@@ -118,7 +120,7 @@ void read_tool_choice(Members& members, std::span<const std::string> functions, 
   }
   if (functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
   if (choice->is_object()) {
-    choose_function(*choice, functions, options);
+    choose_function(*choice, functions, members.rules(), options);
     return;
   }
   constexpr std::array choices{ToolChoice::none, ToolChoice::automatic, ToolChoice::required};

@@ -14,6 +14,7 @@
 
 namespace gpux::server {
 
+class MemberRules;
 class RequestReaders;
 
 /// By when a request has to be answered. Copies are of the same request: what one of them learns, as the model's own
@@ -60,6 +61,7 @@ struct RequestWork {
   std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
   std::stop_source stop;                 ///< its client has left
   RequestDeadline deadline;
+  MemberRules* member_rules = nullptr;  ///< null: unknown members are refused
 
   [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline.time()); }
 

@@ -28,18 +28,53 @@ constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high
 constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
-constexpr std::array<Field, 4> own_option_table{{
+// What would change the answer.
+constexpr std::array<Field, 3> refused_option_table{{
+    refused_field("rope_frequency_base", "the model's own is used"),
+    refused_field("rope_frequency_scale", "the model's own is used"),
+    refused_field("num_gqa", "the model's own is used"),
+}};
+
+// Threads, devices and memory of Ollama, what is kept when it shifts a context, and the parameters of mirostat.
+constexpr std::array<Field, 15> ignored_option_table{{
+    ignored_field("num_gpu"),
+    ignored_field("main_gpu"),
+    ignored_field("num_thread"),
+    ignored_field("num_batch"),
+    ignored_field("num_keep"),
+    ignored_field("low_vram"),
+    ignored_field("f16_kv"),
+    ignored_field("use_mmap"),
+    ignored_field("use_mlock"),
+    ignored_field("numa"),
+    ignored_field("vocab_only"),
+    ignored_field("logits_all"),
+    ignored_field("mirostat_eta"),
+    ignored_field("mirostat_tau"),
+    ignored_field("penalize_newline"),
+}};
+
+constexpr std::array<Field, 6> own_option_table{{
     {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
     {"num_ctx", count},
     {"repeat_penalty", number, optional, penalty_factor},
     {"repeat_last_n", other, optional,
      [](const ServedList&) {
-       return or_null({{"const", -1}});
+       return or_null({{"type", "integer"}, {"description", "-1 where repeat_penalty is not 1"}});
+     }},
+    {"mirostat", other, optional,
+     [](const ServedList&) {
+       return or_null({{"const", 0}});
+     }},
+    {"tfs_z", other, optional,
+     [](const ServedList&) {
+       return or_null({{"const", 1}});
      }},
 }};
 
 std::span<const Field> option_fields() {
-  static const std::vector<Field> fields = joined({common_sampling_fields(), own_option_table});
+  static const std::vector<Field> fields =
+      joined({common_sampling_fields(), own_option_table, ignored_option_table, refused_option_table});
   return fields;
 }
 
@@ -62,7 +97,9 @@ Json keep_alive_schema(const ServedList&) {
 constexpr Field model_field{"model", text, optional, model_names};
 constexpr Field images_field{"images", other, optional, only_empty_list};
 
-constexpr std::array<Field, 8> general_table{{
+constexpr std::array<Field, 10> general_table{{
+    refused_field("logprobs", "accepted with /v1/chat/completions"),
+    refused_field("top_logprobs", "accepted with /v1/chat/completions"),
     model_field,
     {"stream", flag},
     {"options", other, optional, options_schema},
@@ -171,21 +208,31 @@ void read_max_tokens(Members& options, GenerationSettings& settings) {
   if (!is_unlimited) settings.max_tokens = options.count("num_predict");
 }
 
+// Options that are accepted where they change nothing.
+void read_neutral_options(Members& options, bool penalizes_repetition) {
+  const RequestJson* last = options.find("repeat_last_n");
+  if (last != nullptr && *last != -1 && penalizes_repetition) {
+    refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
+  }
+  for (const auto& [name, neutral] : {std::pair("mirostat", 0), std::pair("tfs_z", 1)}) {
+    const RequestJson* value = options.find(name);
+    if (value == nullptr || *value == neutral) continue;
+    refuse_member(options.name_of(name), fmt::format(": there is no such sampling here; accepted: {}", neutral));
+  }
+}
+
 void read_options(Members& members, OllamaSettings& read, GenerationSettings& settings) {
   const RequestJson* value = members.find("options");
   if (value == nullptr) return;
-  Members options(*value, "options", option_fields());
+  Members options = members.inside(*value, "options", option_fields());
   read_common_sampling(options, settings);
   if (const auto penalty = options.number("repeat_penalty")) {
     settings.repetition_penalty = static_cast<float>(*penalty);
   }
-  const RequestJson* last = options.find("repeat_last_n");
-  if (last != nullptr && *last != -1) {
-    refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
-  }
+  read_neutral_options(options, settings.repetition_penalty.value_or(1) != 1);
   read_max_tokens(options, settings);
   read.context_length = options.count("num_ctx");
-  options.refuse_others();
+  options.finish();
   check_settings(settings);
 }
 
@@ -229,12 +276,12 @@ void refuse_images(Members& members) {
 }
 
 // `text` is the call as it is written: the order of arguments counts.
-ToolCall read_call(const RequestJson& value, std::string_view text, const std::string& place) {
-  Members members(value, place, call_table);
+ToolCall read_call(const RequestJson& value, std::string_view text, const std::string& place, MemberRules* rules) {
+  Members members(value, place, call_table, rules);
   ToolCall call;
   call.id = members.text("id");
   members.ignore("type");
-  Members function(members.must_find("function"), place + ".function", called_table);
+  Members function = members.inside(members.must_find("function"), place + ".function", called_table);
   call.name = function.text("name");
   function.ignore("index");
   function.ignore("description");
@@ -243,8 +290,8 @@ ToolCall read_call(const RequestJson& value, std::string_view text, const std::s
     refuse_member(function.name_of("arguments"), "is no object");
   }
   if (arguments != nullptr) call.arguments = member_text(member_text(text, "function"), "arguments");
-  function.refuse_others();
-  members.refuse_others();
+  function.finish();
+  members.finish();
   return call;
 }
 
@@ -255,13 +302,13 @@ void read_calls(Members& message, std::string_view text, ChatMessage& read) {
   if (!calls->is_array()) refuse_member(place, "is no list");
   const std::vector<std::string_view> texts = split_array(member_text(text, "tool_calls"));
   for (std::size_t i = 0; i < calls->size() && i < texts.size(); ++i) {
-    read.tool_calls.push_back(read_call((*calls)[i], texts[i], fmt::format("{}[{}]", place, i)));
+    read.tool_calls.push_back(read_call((*calls)[i], texts[i], fmt::format("{}[{}]", place, i), message.rules()));
   }
 }
 
 ChatMessage read_message(const RequestJson& value, std::string_view text, const std::string& place,
-                         const std::vector<ChatMessage>& earlier) {
-  Members message(value, place, message_table);
+                         const std::vector<ChatMessage>& earlier, MemberRules* rules) {
+  Members message(value, place, message_table, rules);
   message.ignore("role");
   ChatMessage read;
   read.role = message.text("role");
@@ -279,7 +326,7 @@ ChatMessage read_message(const RequestJson& value, std::string_view text, const 
     if (read.name.empty()) read.name = message.text("name");
     if (read.name.empty()) read.name = called_function(earlier, read.tool_call_id);
   }
-  message.refuse_others();
+  message.finish();
   return read;
 }
 
@@ -289,7 +336,7 @@ void read_messages(Members& members, std::string_view body, std::vector<ChatMess
   if (!list->is_array()) refuse_member("messages", "is no list");
   const std::vector<std::string_view> texts = split_array(member_text(body, "messages"));
   for (std::size_t i = 0; i < list->size() && i < texts.size(); ++i) {
-    messages.push_back(read_message((*list)[i], texts[i], fmt::format("messages[{}]", i), messages));
+    messages.push_back(read_message((*list)[i], texts[i], fmt::format("messages[{}]", i), messages, members.rules()));
   }
 }
 
@@ -319,14 +366,14 @@ std::span<const Field> ollama::chat_fields() {
   return fields;
 }
 
-OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "", ollama::chat_fields());
+OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation, BodyObjects::conversation);
+  Members members(json, "", ollama::chat_fields(), reading.rules);
   OllamaChat read;
   read.general = read_general(members, body, read.chat.settings);
   read_messages(members, body, read.chat.messages);
   (void)read_tools(members, body, read.chat.options);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -335,9 +382,9 @@ std::span<const Field> ollama::generate_fields() {
   return fields;
 }
 
-OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "", ollama::generate_fields());
+OllamaGenerate read_ollama_generate(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation, BodyObjects::conversation);
+  Members members(json, "", ollama::generate_fields(), reading.rules);
   OllamaGenerate read;
   read.general = read_general(members, body, read.settings);
   read.prompt = members.text("prompt");
@@ -347,9 +394,8 @@ OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& c
   if (read.is_raw && read.general.thinks) refuse_member("raw", "and think are both there; accepted: one of them");
   if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
   if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
-  members.refuse("context");
   refuse_images(members);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -358,9 +404,9 @@ std::span<const Field> ollama::embed_fields() {
   return fields;
 }
 
-OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "", ollama::embed_fields());
+OllamaEmbed read_ollama_embed(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation);
+  Members members(json, "", ollama::embed_fields(), reading.rules);
   OllamaEmbed read;
   read.model = members.text("model");
   read.texts = members.texts("input");
@@ -369,7 +415,7 @@ OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancell
   read.truncate = members.flag("truncate", true);
   read_keep_alive(members);
   refuse_embed_options(members);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -378,15 +424,15 @@ std::span<const Field> ollama::older_embed_fields() {
   return fields;
 }
 
-OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "", ollama::older_embed_fields());
+OllamaEmbed read_ollama_embeddings(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation);
+  Members members(json, "", ollama::older_embed_fields(), reading.rules);
   OllamaEmbed read;
   read.model = members.text("model");
   read.texts = {members.text("prompt")};
   read_keep_alive(members);
   refuse_embed_options(members);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -394,9 +440,9 @@ std::span<const Field> ollama::show_fields() {
   return show_table;
 }
 
-std::string read_ollama_show(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "", ollama::show_fields());
+std::string read_ollama_show(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation);
+  Members members(json, "", ollama::show_fields(), reading.rules);
   const std::string model = members.text("model"), name = members.text("name");
   members.ignore("verbose");
   // Ollama's own program sends them empty.
@@ -407,7 +453,7 @@ std::string read_ollama_show(std::string_view body, const Cancellation& cancella
   if (options != nullptr && !(options->is_object() && options->empty())) {
     refuse_member("options", ": a model is shown as it is served; accepted: an empty object");
   }
-  members.refuse_others();
+  members.finish();
   return model.empty() ? name : model;
 }
 

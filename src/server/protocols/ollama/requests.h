@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "generation/chat_plan.h"
 #include "gpux/generator.h"
 #include "server/protocols/field.h"
+#include "server/protocols/request_json.h"
 
 /// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
 /// and options that are not known are refused by name, with those that are accepted.
@@ -47,13 +47,13 @@ struct OllamaEmbed {
   bool truncate = true;
 };
 
-OllamaChat read_ollama_chat(std::string_view body, const Cancellation& cancellation = {});
-OllamaGenerate read_ollama_generate(std::string_view body, const Cancellation& cancellation = {});
-OllamaEmbed read_ollama_embed(std::string_view body, const Cancellation& cancellation = {});
-OllamaEmbed read_ollama_embeddings(std::string_view body, const Cancellation& cancellation = {});
+OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading = {});
+OllamaGenerate read_ollama_generate(std::string_view body, const BodyReading& reading = {});
+OllamaEmbed read_ollama_embed(std::string_view body, const BodyReading& reading = {});
+OllamaEmbed read_ollama_embeddings(std::string_view body, const BodyReading& reading = {});
 
 /// POST /api/show: {"model"} or {"name"}.
-std::string read_ollama_show(std::string_view body, const Cancellation& cancellation = {});
+std::string read_ollama_show(std::string_view body, const BodyReading& reading = {});
 
 /// Whether `text` is a duration as Ollama's clients write it ("5m", "1h30m", "0s", "-1"), and whether it is 0; empty
 /// where it is none.

@@ -59,14 +59,9 @@ std::string thinking_values(const OllamaSettings& asked, const ServedModel& mode
   return {};
 }
 
+// Ollama, too, takes a larger context for the largest that the model has.
 void bound_context(const OllamaSettings& asked, const ServedModel& model, GenerationRequest& request) {
-  const std::size_t context = model.engine()->context_length();
-  if (asked.context_length > context) {
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("options.num_ctx is {}; accepted: up to {}, the context of '{}' in this server",
-                            asked.context_length, context, model.name()));
-  }
-  request.context_length = asked.context_length;
+  request.context_length = std::min(asked.context_length, model.engine()->context_length());
   request.limits_tokens = true;
 }
 
@@ -150,8 +145,7 @@ Json capabilities_of(const ModelDescription& described, const ServedModel* model
 
 void chat(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
-  const auto asked =
-      std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
@@ -170,8 +164,7 @@ void chat(const RouteCall& call) {
 
 void answer_prompt(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
-  const auto asked =
-      std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
@@ -248,7 +241,7 @@ void list_loaded(const RouteCall& call) {
 }
 
 void show_model(const RouteCall& call) {
-  const std::string name = read_ollama_show(call.request().body.text(), call.work.cancellation());
+  const std::string name = read_ollama_show(call.request().body.text(), call.work);
   RouteCall named = call;
   if (!name.empty()) named.name = served_name(call.service.repository, name);
   const std::string served = name_for(named);
@@ -278,8 +271,11 @@ void tell_alive(const RouteCall& call) {
   call.exchange->respond(std::move(response));
 }
 
+// What these routes do is what Ollama does from this version on; editors refuse those before 0.6.4.
+constexpr const char* emulated_version = "0.12.0";
+
 void tell_version(const RouteCall& call) {
-  call.exchange->respond(json_response({{"version", gpux::version()}}));
+  call.exchange->respond(json_response({{"version", emulated_version}, {"gpux", gpux::version()}}));
 }
 
 constexpr RouteContract chat_contract{

@@ -23,12 +23,21 @@ using enum FieldUse;
 constexpr std::size_t max_log_probabilities = 20;
 
 // What changes no answer: notes of LiteLLM on the answers of other services, and hints for caches of prompts.
-constexpr Field litellm_notes{"provider_specific_fields", object}, cache_hint{"cache_control", object};
+constexpr Field litellm_notes = ignored_field("provider_specific_fields"), cache_hint = ignored_field("cache_control");
 
 constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
-constexpr std::array<Field, 4> part_table{{{"type", text}, {"text", text, required}, litellm_notes, cache_hint}};
+// `refusal` and `thinking` stand in the place of `text` in parts of these types.
+constexpr std::array<Field, 7> part_table{{
+    {"type", text},
+    {"text", text},
+    {"refusal", text},
+    {"thinking", text},
+    ignored_field("signature"),
+    litellm_notes,
+    cache_hint,
+}};
 
 constexpr std::array<Field, 6> call_table{{
     {"id", text},
@@ -39,7 +48,8 @@ constexpr std::array<Field, 6> call_table{{
     cache_hint,
 }};
 
-constexpr std::array<Field, 4> called_table{{{"name", text, required}, {"arguments", text}, litellm_notes, cache_hint}};
+constexpr std::array<Field, 4> called_table{
+    {{"name", text, required}, {"arguments", other}, litellm_notes, cache_hint}};
 
 constexpr std::array<Field, 5> message_table{{
     {"role", choice, required, nullptr, roles},
@@ -50,14 +60,19 @@ constexpr std::array<Field, 5> message_table{{
 }};
 
 // With what answers have, and clients send back.
-constexpr std::array<Field, 7> assistant_table{{
+constexpr std::array<Field, 12> assistant_table{{
     {"reasoning_content", text},
     {"reasoning", text},
+    ignored_field("reasoning_details"),
+    ignored_field("thinking_blocks"),
+    ignored_field("images"),
+    ignored_field("id"),
+    ignored_field("status"),
     {"tool_calls", other},
     {"refusal", text},
     refused_field("audio", "accepted are texts"),
     refused_field("function_call", "accepted are tool_calls"),
-    {"annotations", other},
+    ignored_field("annotations"),
 }};
 
 constexpr std::array<Field, 1> tool_table{{{"tool_call_id", text}}};
@@ -72,6 +87,17 @@ constexpr std::array<Field, 3> chat_table{{
 
 constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::tools}}};
 
+// What would change the answer, by OpenAI and vLLM.
+constexpr std::array<Field, 7> refused_table{{
+    refused_field("reasoning_effort", "accepted is chat_template_kwargs, with the names of the model's chat template"),
+    refused_field("audio", "accepted are texts"),
+    refused_field("web_search_options", "accepted are tools, which the client calls"),
+    refused_field("functions", "accepted are tools"),
+    refused_field("function_call", "accepted is tool_choice"),
+    refused_field("documents", "accepted are messages"),
+    refused_field("chat_template", "the model's own is used"),
+}};
+
 constexpr std::array<Field, 6> template_table{{
     {"chat_template_kwargs", object},
     {"add_generation_prompt", flag},
@@ -81,49 +107,58 @@ constexpr std::array<Field, 6> template_table{{
     {"modalities", texts, optional, openapi::only_text},
 }};
 
-void skip_notes(Members& members) {
-  members.ignore("provider_specific_fields");
-  members.ignore("cache_control");
-}
-
-// Several texts are lines of one, as vLLM joins them.
-std::string read_parts(const RequestJson& parts, const std::string& place) {
+// Several texts are lines of one, as vLLM joins them. What was thought goes to `reasoning`.
+std::string read_parts(const RequestJson& parts, const std::string& place, MemberRules* rules, std::string& reasoning) {
   std::string text;
+  bool is_first = true;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    Members part(parts[i], fmt::format("{}[{}]", place, i), part_table);
+    Members part(parts[i], fmt::format("{}[{}]", place, i), part_table, rules);
     const std::string type = part.text("type");
-    if (type != "text") {
-      refuse_member(part.name_of("type"), fmt::format("is '{}'; accepted: text", utf8_prefix(type, 40)));
+    if (type != "text" && type != "refusal" && type != "thinking") {
+      refuse_member(part.name_of("type"),
+                    fmt::format("is '{}'; accepted: text, refusal, thinking", utf8_prefix(type, 40)));
     }
-    if (i != 0) text += '\n';
-    text += part.text("text");
-    skip_notes(part);
-    part.refuse_others();
+    const std::string plain = part.text("text"), refusal = part.text("refusal"), thinking = part.text("thinking");
+    part.finish();
+    if (part.find(type) == nullptr) refuse_member(part.name_of(type), "is missing", MemberProblem::missing);
+    if (type == "thinking") {
+      reasoning += thinking;
+      continue;
+    }
+    if (!std::exchange(is_first, false)) text += '\n';
+    text += type == "text" ? plain : refusal;
   }
   return text;
 }
 
-std::string read_content(Members& message) {
+std::string read_content(Members& message, std::string& reasoning) {
   const RequestJson* content = message.find("content");
   if (content == nullptr) return {};
-  if (content->is_array()) return read_parts(*content, message.name_of("content"));
+  if (content->is_array()) return read_parts(*content, message.name_of("content"), message.rules(), reasoning);
   if (!content->is_string()) refuse_member(message.name_of("content"), "is neither a text nor a list");
   return content->get<std::string>();
 }
 
-ToolCall read_tool_call(const RequestJson& value, const std::string& place) {
-  Members members(value, place, call_table);
+// A text of JSON, or the object itself.
+std::string read_arguments(Members& function) {
+  const RequestJson* arguments = function.find("arguments");
+  if (arguments == nullptr) return {};
+  if (arguments->is_string()) return arguments->get<std::string>();
+  if (!arguments->is_object()) refuse_member(function.name_of("arguments"), "is neither a text nor an object");
+  return arguments->dump();
+}
+
+ToolCall read_tool_call(const RequestJson& value, const std::string& place, MemberRules* rules) {
+  Members members(value, place, call_table, rules);
   ToolCall call;
   call.id = members.text("id");
   members.ignore("type");
   members.ignore("index");
-  Members function(members.must_find("function"), place + ".function", called_table);
+  Members function = members.inside(members.must_find("function"), place + ".function", called_table);
   call.name = function.text("name");
-  call.arguments = function.text("arguments");
-  skip_notes(function);
-  function.refuse_others();
-  skip_notes(members);
-  members.refuse_others();
+  call.arguments = read_arguments(function);
+  function.finish();
+  members.finish();
   return call;
 }
 
@@ -133,35 +168,31 @@ void read_tool_calls(Members& message, ChatMessage& read) {
   const std::string place = message.name_of("tool_calls");
   if (!calls->is_array()) refuse_member(place, "is no list");
   for (std::size_t i = 0; i < calls->size(); ++i) {
-    read.tool_calls.push_back(read_tool_call((*calls)[i], fmt::format("{}[{}]", place, i)));
+    read.tool_calls.push_back(read_tool_call((*calls)[i], fmt::format("{}[{}]", place, i), message.rules()));
   }
 }
 
 void read_assistant(Members& message, ChatMessage& read) {
-  read.reasoning = message.text("reasoning_content");
-  if (const std::string reasoning = message.text("reasoning"); read.reasoning.empty()) read.reasoning = reasoning;
+  for (const char* member : {"reasoning_content", "reasoning"}) {
+    const std::string reasoning = message.text(member);
+    if (read.reasoning.empty()) read.reasoning = reasoning;
+  }
   read_tool_calls(message, read);
   // Whatever it is where there is content: clients send answers back as they got them.
   if (message.find("refusal") != nullptr && read.content.empty()) read.content = message.text("refusal");
-  message.refuse("audio");
-  message.refuse("function_call");
-  const RequestJson* annotations = message.find("annotations");
-  if (annotations != nullptr && !annotations->empty()) {
-    refuse_member(message.name_of("annotations"), ": accepted are none");
-  }
 }
 
-ChatMessage read_message(const RequestJson& value, const std::string& place, const std::vector<ChatMessage>& earlier) {
+ChatMessage read_message(const RequestJson& value, const std::string& place, const std::vector<ChatMessage>& earlier,
+                         MemberRules* rules) {
   enum Role : std::size_t { system, developer, user, assistant, tool };
 
-  Members message(value, place, message_table);
+  Members message(value, place, message_table, rules);
   const std::size_t role = message.choice("role").value_or(user);
   ChatMessage read;
   // Templates know OpenAI's older name.
   read.role = role == developer ? "system" : message.text("role");
-  read.content = read_content(message);
+  read.content = read_content(message, read.reasoning);
   read.name = message.text("name");
-  skip_notes(message);
   if (role == assistant) message.also(assistant_table);
   if (role == tool) message.also(tool_table);
   if (role == assistant) read_assistant(message, read);
@@ -169,7 +200,7 @@ ChatMessage read_message(const RequestJson& value, const std::string& place, con
     read.tool_call_id = message.text("tool_call_id");
     if (read.name.empty()) read.name = called_function(earlier, read.tool_call_id);
   }
-  message.refuse_others();
+  message.finish();
   if (role != assistant && message.find("content") == nullptr) {
     refuse_member(message.name_of("content"), "is missing", MemberProblem::missing);
   }
@@ -180,7 +211,7 @@ void read_messages(Members& members, std::vector<ChatMessage>& messages) {
   const RequestJson& list = members.must_find("messages");
   if (!list.is_array() || list.empty()) refuse_member("messages", "is no list of at least one message");
   for (std::size_t i = 0; i < list.size(); ++i) {
-    messages.push_back(read_message(list[i], fmt::format("messages[{}]", i), messages));
+    messages.push_back(read_message(list[i], fmt::format("messages[{}]", i), messages, members.rules()));
   }
 }
 
@@ -226,14 +257,14 @@ void refuse_unsupported(Members& members) {
 }  // namespace
 
 std::span<const Field> chat_fields() {
-  static const std::vector<Field> fields =
-      joined({messages_table, generation_fields(), chat_table, tools_table, tool_choice_fields(), template_table});
+  static const std::vector<Field> fields = joined({messages_table, generation_fields(), chat_table, tools_table,
+                                                   tool_choice_fields(), template_table, refused_table});
   return fields;
 }
 
-OpenAiChat read_chat(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "", chat_fields());
+OpenAiChat read_chat(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation, BodyObjects::conversation);
+  Members members(json, "", chat_fields(), reading.rules);
   OpenAiChat read;
   GenerationSettings& settings = read.chat.settings;
   ChatOptions& options = read.chat.options;
@@ -250,8 +281,7 @@ OpenAiChat read_chat(std::string_view body, const Cancellation& cancellation) {
   read.form_member = constraint_member(members);
   if (read.form_member.empty() && options.tool_choice == ToolChoice::required) read.form_member = "tools";
   refuse_unsupported(members);
-  read_labels(members);
-  members.refuse_others();
+  members.finish();
   check_settings(settings);
   return read;
 }

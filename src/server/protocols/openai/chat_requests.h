@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/cancellation.h"
 #include "generation/chat_plan.h"
 #include "server/protocols/generation_fields.h"
+#include "server/protocols/request_json.h"
 
 namespace gpux::server {
 
@@ -24,6 +24,6 @@ struct OpenAiChat {
 
 /// Error invalid_input as of tei/requests.h. Parts of messages other than texts are refused by their type;
 /// "continue_final_message", "echo" and "best_of" are refused.
-OpenAiChat read_chat(std::string_view body, const Cancellation& cancellation = {});
+OpenAiChat read_chat(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server

@@ -49,9 +49,9 @@ std::span<const Field> completion_fields() {
   return fields;
 }
 
-CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation, BodyObjects::conversation);
-  Members members(json, "", completion_fields());
+CompletionRequest read_completion(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation, BodyObjects::conversation);
+  Members members(json, "", completion_fields(), reading.rules);
   CompletionRequest read;
   GenerationSettings& settings = read.continuation.settings;
   read.continuation.prompts = read_text_inputs(members.must_find("prompt"), "prompt");
@@ -73,8 +73,7 @@ CompletionRequest read_completion(std::string_view body, const Cancellation& can
   if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
   settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
-  read_labels(members);
-  members.refuse_others();
+  members.finish();
   check_settings(settings);
   return read;
 }

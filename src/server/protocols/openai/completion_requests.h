@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/cancellation.h"
 #include "server/protocols/generation_fields.h"
 #include "server/protocols/generation_request.h"
+#include "server/protocols/request_json.h"
 
 namespace gpux::server {
 
@@ -24,6 +24,6 @@ struct CompletionRequest {
 
 /// Reads the body of POST /v1/completions. Error invalid_input as of tei/requests.h. "suffix", "echo" and a "best_of"
 /// beyond "n" are refused.
-CompletionRequest read_completion(std::string_view body, const Cancellation& cancellation = {});
+CompletionRequest read_completion(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server

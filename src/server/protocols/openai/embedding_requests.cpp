@@ -48,7 +48,7 @@ constexpr std::array<Field, 6> embedding_table{{
     {"model", text, optional, model_names},
     {"encoding_format", choice, optional, nullptr, encodings},
     {"dimensions", count, optional, dimensions_schema},
-    {"user", text},  // a label for OpenAI's own records
+    ignored_field("user"),
     {"modality", choice, optional,
      [](const ServedList& models) {
        return any_is(models, TextAbility::embed_images) ? or_null({{"enum", modalities}}) : Json();
@@ -60,19 +60,18 @@ constexpr std::array<Field, 6> embedding_table{{
 constexpr std::array<Field, 2> part_table{{{"type", choice, optional, nullptr, part_types}, {"text", text}}};
 constexpr std::array<Field, 1> image_table{{{"image", text}}}, address_table{{{"image_url", other}}};
 
-constexpr std::array<Field, 2> url_table{{
-    {"url", text, required}, {"detail", text},  // of OpenAI's own models
-}};
+constexpr std::array<Field, 2> url_table{{{"url", text, required}, ignored_field("detail")}};
 
 // {"text"}, {"image"}, {"type", "text"} or {"type", "image_url": {"url"}}.
-std::variant<TextInput, EncodedImage> read_part(const RequestJson& object, const std::string& place) {
-  Members members(object, place, part_table);
+std::variant<TextInput, EncodedImage> read_part(const RequestJson& object, const std::string& place,
+                                                MemberRules* rules) {
+  Members members(object, place, part_table, rules);
   const auto type = members.choice("type");
   members.also(type ? address_table : image_table);
   const RequestJson* text = members.find("text");
   const RequestJson* image = type ? nullptr : members.find("image");
   const RequestJson* address = type ? members.find("image_url") : nullptr;
-  members.refuse_others();
+  members.finish();
   const int given =
       static_cast<int>(text != nullptr) + static_cast<int>(image != nullptr) + static_cast<int>(address != nullptr);
   if (given != 1 || (type && (*type == 0) != (text != nullptr))) {
@@ -87,20 +86,19 @@ std::variant<TextInput, EncodedImage> read_part(const RequestJson& object, const
   }
   if (image != nullptr) return read_image(*image, place + ".image");
   if (!address->is_object()) return read_image(*address, place + ".image_url");
-  Members url(*address, place + ".image_url", url_table);
+  Members url = members.inside(*address, place + ".image_url", url_table);
   EncodedImage read = read_image(url.must_find("url"), place + ".image_url.url");
-  url.ignore("detail");
-  url.refuse_others();
+  url.finish();
   return read;
 }
 
 // Of "input": what read_text_inputs() accepts, with `strings_are_images` images in place of texts; and objects of
 // read_part(), alone or in a list with texts.
-std::vector<std::variant<TextInput, EncodedImage>> read_mixed_inputs(const RequestJson& value,
-                                                                     bool strings_are_images) {
+std::vector<std::variant<TextInput, EncodedImage>> read_mixed_inputs(const RequestJson& value, bool strings_are_images,
+                                                                     MemberRules* rules) {
   std::vector<std::variant<TextInput, EncodedImage>> inputs;
   if (value.is_object()) {
-    inputs.push_back(read_part(value, "input"));
+    inputs.push_back(read_part(value, "input", rules));
     return inputs;
   }
   const bool has_objects =
@@ -118,7 +116,7 @@ std::vector<std::variant<TextInput, EncodedImage>> read_mixed_inputs(const Reque
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("input[{}]", i);
     if (value[i].is_object()) {
-      inputs.push_back(read_part(value[i], place));
+      inputs.push_back(read_part(value[i], place, rules));
     } else if (strings_are_images) {
       inputs.emplace_back(read_image(value[i], place));
     } else if (value[i].is_string()) {
@@ -136,13 +134,13 @@ std::span<const Field> embedding_fields() {
   return embedding_table;
 }
 
-OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation, BodyObjects::inputs);
-  Members members(json, "", embedding_table);
+OpenAiEmbeddings read_openai_embeddings(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation, BodyObjects::inputs);
+  Members members(json, "", embedding_table, reading.rules);
   OpenAiEmbeddings read;
   const RequestJson& input = members.must_find("input");
   const bool is_image = members.choice("modality").value_or(0) == 1;
-  read.inputs = read_mixed_inputs(input, is_image);
+  read.inputs = read_mixed_inputs(input, is_image, reading.rules);
   for (std::size_t i = 0; i < read.inputs.size(); ++i) {
     const auto* text = std::get_if<TextInput>(&read.inputs[i]);
     const auto* words = text == nullptr ? nullptr : std::get_if<std::string>(text);
@@ -151,8 +149,7 @@ OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellatio
   read.model = members.text("model");
   read.dimensions = members.count("dimensions");
   read.base64 = members.choice("encoding_format").value_or(0) == 1;
-  members.ignore("user");
-  members.refuse_others();
+  members.finish();
   return read;
 }
 

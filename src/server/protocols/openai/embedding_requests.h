@@ -6,9 +6,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "server/protocols/encoded_image.h"
 #include "server/protocols/field.h"
+#include "server/protocols/request_json.h"
 #include "server/protocols/text_inputs.h"
 
 /// Requests of OpenAI's clients for embeddings of texts and images.
@@ -28,6 +28,6 @@ struct OpenAiEmbeddings {
 [[nodiscard]] std::span<const Field> embedding_fields();
 
 /// Reads the body of POST /v1/embeddings. Errors as of tei/requests.h.
-OpenAiEmbeddings read_openai_embeddings(std::string_view body, const Cancellation& cancellation = {});
+OpenAiEmbeddings read_openai_embeddings(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server

@@ -85,8 +85,7 @@ void embed_images(const std::shared_ptr<http::Exchange>& exchange, const Request
 
 void embeddings(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
-  const auto asked =
-      std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OpenAiEmbeddings>(read_openai_embeddings(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;
   const auto is_text = [](const auto& input) { return std::holds_alternative<TextInput>(input); };
@@ -136,8 +135,7 @@ void show_model(const RouteCall& call) {
 
 void complete(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
-  const auto asked =
-      std::make_shared<CompletionRequest>(read_completion(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<CompletionRequest>(read_completion(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
@@ -159,7 +157,7 @@ void complete(const RouteCall& call) {
 
 void chat(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
-  const auto asked = std::make_shared<OpenAiChat>(read_chat(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OpenAiChat>(read_chat(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {

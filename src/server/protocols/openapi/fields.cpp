@@ -31,6 +31,7 @@ Json schema_of_kind(const Field& field) {
     case FieldKind::object:
       return {{"type", "object"}};
     case FieldKind::other:
+    case FieldKind::ignored:
     case FieldKind::refused:
       break;
   }
@@ -41,6 +42,7 @@ Json schema_of(const Field& field, const ServedList& models) {
   if (field.schema != nullptr) return field.schema(models);
   Json schema = schema_of_kind(field);
   if (field.kind == FieldKind::refused) return only_null(field.refusal);
+  if (field.kind == FieldKind::ignored) return {{"description", "accepted, and changes no answer"}};
   return field.use == FieldUse::required ? std::move(schema) : or_null(std::move(schema));
 }
 
@@ -54,7 +56,8 @@ Json object_schema(std::span<const Field> fields, const ServedList& models) {
     properties[std::string(field.name)] = std::move(schema);
     if (field.use == FieldUse::required) required.push_back(field.name);
   }
-  return object_schema(std::move(properties), std::move(required));
+  // Others are accepted, too, unless the server is strict.
+  return {{"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 
 Json only_empty_text(const ServedList&) {

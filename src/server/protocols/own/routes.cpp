@@ -164,7 +164,8 @@ void metrics(const RouteCall& call) {
   const auto render = [&] {
     const auto models = call.service.repository.models_in_use();
     const TransportCounts transport{call.service.counters ? call.service.counters() : http::Counters{},
-                                    call.service.grpc_counts};
+                                    call.service.grpc_counts, call.service.member_rules.ignored(),
+                                    call.service.member_rules.unknown()};
     return json ? json_metrics(models, transport) : prometheus_text(models, transport);
   };
   http::Response response;

@@ -101,7 +101,7 @@ void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork
       } else {
         const std::string_view body = exchange->request().body.text();
         const auto share = hold_for_reading(work, body, bytes_per_json_string);
-        asked = read_classify(body, work.cancellation());
+        asked = read_classify(body, work);
       }
     } catch (const Error& error) {
       model->statistics().count(error, exchange->request().arrived);

@@ -90,8 +90,7 @@ void embed_sparse(const RouteCall& call) {
 
 void similarity(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
-  const auto asked =
-      std::make_shared<Similarity>(read_similarity(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<Similarity>(read_similarity(call.request().body.text(), call.work));
   with_able(call, TextAbility::embed, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     EmbedJobOptions options;
     options.embed.normalize = true;

@@ -40,9 +40,9 @@ bool is_image_label_request(std::string_view body) {
   }
 }
 
-ImageLabels read_image_labels(std::string_view body, const Cancellation& cancellation) {
-  const RequestJson json = parse_request(body, cancellation);
-  Members members(json, "", label_table);
+ImageLabels read_image_labels(std::string_view body, const BodyReading& reading) {
+  const RequestJson json = parse_request(body, reading.cancellation);
+  Members members(json, "", label_table, reading.rules);
   ImageLabels read;
   const RequestJson& inputs = members.must_find("inputs");
   read.is_list = inputs.is_array();
@@ -54,7 +54,7 @@ ImageLabels read_image_labels(std::string_view body, const Cancellation& cancell
   } else {
     read.images.push_back(read_image(inputs, "inputs").value);
   }
-  Members parameters(members.must_find("parameters"), "parameters", label_parameter_table);
+  Members parameters = members.inside(members.must_find("parameters"), "parameters", label_parameter_table);
   const RequestJson& labels = parameters.must_find("candidate_labels");
   if (!labels.is_array()) refuse_member("parameters.candidate_labels", "is no list");
   check_count(labels.size(), "parameters.candidate_labels");
@@ -64,8 +64,8 @@ ImageLabels read_image_labels(std::string_view body, const Cancellation& cancell
   }
   read.label_template = parameters.text("hypothesis_template");
   read.top_k = parameters.count("top_k");
-  parameters.refuse_others();
-  members.refuse_others();
+  parameters.finish();
+  members.finish();
   return read;
 }
 

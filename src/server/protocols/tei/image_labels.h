@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cancellation.h"
+#include "server/protocols/request_json.h"
 
 namespace gpux::server {
 
@@ -23,6 +23,6 @@ struct ImageLabels {
 bool is_image_label_request(std::string_view body);
 
 /// Reads a request for labels of images. Errors as of tei/requests.h.
-ImageLabels read_image_labels(std::string_view body, const Cancellation& cancellation = {});
+ImageLabels read_image_labels(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server

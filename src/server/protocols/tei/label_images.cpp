@@ -19,7 +19,7 @@ void label_images(const std::shared_ptr<http::Exchange>& exchange, const Request
   try {
     const std::string_view body = exchange->request().body.text();
     const auto share = hold_for_reading(work, body, bytes_per_json_string);
-    ImageLabels asked = read_image_labels(body, work.cancellation());
+    ImageLabels asked = read_image_labels(body, work);
     const ProjectFile* project = model->project();
     if (project == nullptr || !project->zero_shot) {
       throw Error(ErrorCode::usage,

@@ -147,36 +147,36 @@ TextTreatment read_treatment(Members& members) {
 
 }  // namespace
 
-EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", embed_table);
+EmbedTexts read_embed(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", embed_table, reading.rules);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
   read.normalize = members.flag("normalize", true);
   read.dimensions = members.count("dimensions");
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
-EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", embed_all_table);
+EmbedTexts read_embed_all(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", embed_all_table, reading.rules);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
-EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", embed_sparse_table);
+EmbedTexts read_embed_sparse(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", embed_sparse_table, reading.rules);
   EmbedTexts read;
   read.inputs = read_text_inputs(members.must_find("inputs"), "inputs");
   read.treatment = read_treatment(members);
   read.return_tokens = members.flag("return_tokens", false);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -208,9 +208,9 @@ void read_zero_shot(Members& settings, ClassifyTexts& read) {
 
 }  // namespace
 
-ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", classify_table);
+ClassifyTexts read_classify(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", classify_table, reading.rules);
   const Json& inputs = members.must_find("inputs");
   ClassifyTexts read;
   const auto add = [&](const Json& list, const std::string& place) {
@@ -237,20 +237,20 @@ ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellat
   read.raw_scores = members.flag("raw_scores", false);
   read.treatment = read_truncation(members);
   if (const Json* parameters = members.find("parameters")) {
-    Members settings(*parameters, "parameters", classify_parameter_table);
+    Members settings = members.inside(*parameters, "parameters", classify_parameter_table);
     const auto function = settings.choice("function_to_apply");
     if (function) read.activation = static_cast<Activation>(*function);
     read.top_k = settings.count("top_k");
     read_zero_shot(settings, read);
-    settings.refuse_others();
+    settings.finish();
   }
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
-Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", rerank_table);
+Rerank read_rerank(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", rerank_table, reading.rules);
   Rerank read;
   const Json& query = members.must_find("query");
   if (!query.is_string()) refuse_member("query", "is no text");
@@ -261,7 +261,7 @@ Rerank read_rerank(std::string_view body, const Cancellation& cancellation) {
   read.raw_scores = members.flag("raw_scores", false);
   read.return_text = members.flag("return_text", false);
   read.treatment = read_truncation(members);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
@@ -281,10 +281,10 @@ bool is_similarity(std::string_view body) {
   }
 }
 
-Similarity read_similarity(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", similarity_table);
-  Members inputs(members.must_find("inputs"), "inputs", sentences_table);
+Similarity read_similarity(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", similarity_table, reading.rules);
+  Members inputs = members.inside(members.must_find("inputs"), "inputs", sentences_table);
   Similarity read;
   const Json& source = inputs.must_find("source_sentence");
   if (!source.is_string()) refuse_member("inputs.source_sentence", "is no text");
@@ -293,29 +293,29 @@ Similarity read_similarity(std::string_view body, const Cancellation& cancellati
   if (!sentences.is_array()) refuse_member("inputs.sentences", "is no list");
   read.sentences = read_texts(sentences, "inputs.sentences");
   if (const Json* parameters = members.find("parameters")) {
-    Members treatment(*parameters, "parameters", treatment_table);
+    Members treatment = members.inside(*parameters, "parameters", treatment_table);
     read.treatment = read_treatment(treatment);
-    treatment.refuse_others();
+    treatment.finish();
   }
-  inputs.refuse_others();
-  members.refuse_others();
+  inputs.finish();
+  members.finish();
   return read;
 }
 
-Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", tokenize_table);
+Tokenize read_tokenize(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", tokenize_table, reading.rules);
   Tokenize read;
   read.inputs = read_texts(members.must_find("inputs"), "inputs");
   read.special_tokens = members.flag("add_special_tokens", true);
   read.prompt_name = members.text("prompt_name");
-  members.refuse_others();
+  members.finish();
   return read;
 }
 
-Decode read_decode(std::string_view body, const Cancellation& cancellation) {
-  const Json json = parse_request(body, cancellation);
-  Members members(json, "", decode_table);
+Decode read_decode(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", decode_table, reading.rules);
   const Json& ids = members.must_find("ids");
   Decode read;
   if (!ids.is_array()) refuse_member("ids", "is no list");
@@ -325,7 +325,7 @@ Decode read_decode(std::string_view body, const Cancellation& cancellation) {
     read.ids.push_back(std::move(*list));
   }
   read.skip_special_tokens = members.flag("skip_special_tokens", true);
-  members.refuse_others();
+  members.finish();
   return read;
 }
 

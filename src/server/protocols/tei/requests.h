@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/cancellation.h"
 #include "pipeline/zero_shot.h"
 #include "project/project_file.h"
 #include "server/protocols/field.h"
+#include "server/protocols/request_json.h"
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
 
@@ -37,13 +37,13 @@ struct EmbedTexts {
   bool return_tokens = false;  ///< of sparse vectors: each weight with its token
 };
 
-EmbedTexts read_embed(std::string_view body, const Cancellation& cancellation = {});
+EmbedTexts read_embed(std::string_view body, const BodyReading& reading = {});
 
 /// POST /embed_all: the same without "normalize" and "dimensions".
-EmbedTexts read_embed_all(std::string_view body, const Cancellation& cancellation = {});
+EmbedTexts read_embed_all(std::string_view body, const BodyReading& reading = {});
 
 /// POST /embed_sparse: the same, and "return_tokens", which is gpux's own.
-EmbedTexts read_embed_sparse(std::string_view body, const Cancellation& cancellation = {});
+EmbedTexts read_embed_sparse(std::string_view body, const BodyReading& reading = {});
 
 /// POST /predict: {"inputs", "truncate", "truncation_direction", "raw_scores", "parameters"}: a text, [text], [text,
 /// pair], or a list of such lists.
@@ -61,7 +61,7 @@ struct ClassifyTexts {
   TextTreatment treatment;
 };
 
-ClassifyTexts read_classify(std::string_view body, const Cancellation& cancellation = {});
+ClassifyTexts read_classify(std::string_view body, const BodyReading& reading = {});
 
 /// POST /rerank: {"query", "texts", "truncate", "truncation_direction", "raw_scores", "return_text"}.
 struct Rerank {
@@ -71,7 +71,7 @@ struct Rerank {
   TextTreatment treatment;
 };
 
-Rerank read_rerank(std::string_view body, const Cancellation& cancellation = {});
+Rerank read_rerank(std::string_view body, const BodyReading& reading = {});
 
 /// POST /similarity: {"inputs": {"source_sentence", "sentences"}, "parameters"}.
 struct Similarity {
@@ -83,7 +83,7 @@ struct Similarity {
 /// Whether "inputs" is an object with "source_sentence": such a body means POST /similarity wherever it is sent.
 bool is_similarity(std::string_view body);
 
-Similarity read_similarity(std::string_view body, const Cancellation& cancellation = {});
+Similarity read_similarity(std::string_view body, const BodyReading& reading = {});
 
 /// POST /tokenize: {"inputs", "add_special_tokens", "prompt_name"}.
 struct Tokenize {
@@ -92,7 +92,7 @@ struct Tokenize {
   std::string prompt_name;
 };
 
-Tokenize read_tokenize(std::string_view body, const Cancellation& cancellation = {});
+Tokenize read_tokenize(std::string_view body, const BodyReading& reading = {});
 
 /// POST /decode: {"ids", "skip_special_tokens"}.
 struct Decode {
@@ -100,7 +100,7 @@ struct Decode {
   bool skip_special_tokens = true;
 };
 
-Decode read_decode(std::string_view body, const Cancellation& cancellation = {});
+Decode read_decode(std::string_view body, const BodyReading& reading = {});
 
 /// [{"id", "text", "special", "start", "stop"}]: the bytes of each token in the text, null if it is special.
 void append_tokens(std::string& out, std::string_view text, const text::Encoding& encoding,

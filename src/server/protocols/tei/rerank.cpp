@@ -71,7 +71,7 @@ void rank_by_tokens(const std::shared_ptr<http::Exchange>& exchange, const Reque
 
 void rerank(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
-  const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<Rerank>(read_rerank(call.request().body.text(), call.work));
   with_able(call, TextAbility::rank, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     if (const checkpoint::LateInteraction* late = late_interaction_of(*model)) {
       rank_by_tokens(with.exchange, with.work, model, *late, std::move(*asked));

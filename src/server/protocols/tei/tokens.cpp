@@ -95,7 +95,7 @@ void tokenize(const RouteCall& call) {
 
 void decode(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
-  const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<Decode>(read_decode(call.request().body.text(), call.work));
   with_able(call, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     constexpr std::uint64_t decoding_bytes_per_token = 100;
     std::size_t all = 0;
