@@ -8,7 +8,7 @@
 namespace gpux {
 
 ZeroShotSettings zero_shot_settings(const LocatedModel& located, const ZeroShotImageOptions& labels) {
-  if (!has_image_tower(located)) {
+  if (!located.project || !has_image_tower(located)) {
     throw Error(
         ErrorCode::usage,
         fmt::format("'{}' has no text tower and image tower: it does not score images by labels", located.name));

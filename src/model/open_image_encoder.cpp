@@ -90,7 +90,7 @@ Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, L
 }
 
 std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model) {
-  if (!has_image_tower(located)) return digest_of_model;
+  if (!located.project || !has_image_tower(located)) return digest_of_model;
   return sha256_of(digest_of_model + '\n' + sha256_of_file(located.project->image_tower));
 }
 
