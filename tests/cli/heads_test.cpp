@@ -85,8 +85,9 @@ TEST_F(Heads, AreSearchedInTheCallAndInFiles) {
 }
 
 TEST_F(Heads, SparseVectorsAreServedAsTextEmbeddingsInferenceServesThem) {
-  const Serving server(gpux_, {"splade=" + write_splade_folder(gpux_.folder(), "splade", "{}").string(),
-                               "dense=" + write_encoder_folder(gpux_.folder(), R"({})", false).string()});
+  const Serving server(gpux_,
+                       {"splade=" + write_splade_folder(gpux_.folder(), "splade", "{}").string(),
+                        "dense=" + write_encoder_folder(gpux_.folder(), R"({})", false).string(), "--strict-requests"});
   const Json answer = answers().at(1);
   const Json body{{"inputs", {answer.at("text"), "a"}}};
   const Json vectors = server.json(post("/embed_sparse", body.dump()));

@@ -211,6 +211,28 @@ TEST_F(ServeOllama, AcceptsOptionsThatChangeNothing) {
   EXPECT_TRUE(version.at("gpux").is_string());
 }
 
+// Of every route that reads a table of fields.
+TEST(ServeClients, MayWriteMembersThatNobodyKnows) {
+  const Program gpux;
+  const Outcome imported =
+      gpux.run({"import", GPUX_SOURCE_DIR "/tests/embedding/references/bert-cls", "-t", "vectors"});
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  const Serving server(gpux, {"vectors", "--no-grpc"});
+  for (const auto& [path, body] : std::initializer_list<std::pair<const char*, Json>>{
+           {"/v1/embeddings", {{"input", "a"}}},
+           {"/api/embed", {{"input", "a"}}},
+           {"/api/embeddings", {{"prompt", "a"}}},
+           {"/api/show", {{"model", "vectors"}}},
+           {"/embed", {{"inputs", "a"}}},
+           {"/similarity", {{"inputs", {{"source_sentence", "a"}, {"sentences", {"b"}}}}}},
+           {"/tokenize", {{"inputs", "a"}}},
+           {"/decode", {{"ids", {3, 4}}}}}) {
+    Json written = body;
+    written["colour"] = "red";
+    EXPECT_EQ(server.json(post(path, written.dump()), 200).is_null(), false) << path;
+  }
+}
+
 TEST_F(ServeOllama, RefusesByName) {
   const Json chat = chat_of("a", 1), prompt{{"model", "chatty"}, {"prompt", "a"}};
 

@@ -34,7 +34,8 @@ using RequestJson = nlohmann::json;
 struct BodyReading {
   BodyReading() = default;
 
-  BodyReading(Cancellation ends) : cancellation(std::move(ends)) {}  // NOLINT(google-explicit-constructor)
+  /// Without rules: not for requests of a server.
+  explicit BodyReading(Cancellation ends) : cancellation(std::move(ends)) {}
 
   BodyReading(const RequestWork& work)  // NOLINT(google-explicit-constructor)
       : cancellation(work.cancellation()), rules(work.member_rules) {}

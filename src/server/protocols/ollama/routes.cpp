@@ -188,7 +188,7 @@ void answer_prompt(const RouteCall& call) {
 void answer_with_vectors(const RouteCall& call, bool is_older) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_string);
   const auto read = is_older ? read_ollama_embeddings : read_ollama_embed;
-  const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work.cancellation()));
+  const auto asked = std::make_shared<OllamaEmbed>(read(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->model.empty()) named.name = served_name(call.service.repository, asked->model);
   with_able(

@@ -13,7 +13,7 @@ namespace gpux::server::tei {
 template <typename Texts, typename Read>
 std::shared_ptr<Texts> read_texts(const http::Request& request, const RequestWork& work, const Read& read) {
   if (is_plain_text(request)) return std::make_shared<Texts>(Texts{.inputs = {std::string(read_plain_text(request))}});
-  return std::make_shared<Texts>(read(request.body.text(), work.cancellation()));
+  return std::make_shared<Texts>(read(request.body.text(), work));
 }
 
 }  // namespace gpux::server::tei
