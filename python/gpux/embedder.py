@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.image_embedder import Image, ImageEmbedder
@@ -19,7 +20,6 @@ from gpux.runtime import path_of, require_unicode
 
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -77,7 +77,7 @@ class _Progress:
         print(file=sys.stderr)
 
 
-class Embedder:
+class Embedder(Closing):
     """Makes embeddings of texts, bit-identical to those of `gpux embed`.
 
     May be used from several threads at once; encoding does not hold the GIL. Ctrl-C ends it. As a context manager, the
@@ -300,14 +300,6 @@ class Embedder:
         with self._images_lock:
             if self._images is not None:
                 self._images.close()
-
-    def __enter__(self) -> Embedder:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _encoded(
         self, texts: Iterable[str], options: _gpux.EmbeddingOptions, show_progress: bool

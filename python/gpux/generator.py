@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, overload
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.runtime import path_of, require_unicode
@@ -169,7 +170,7 @@ class ChatStream:
         self.cancel()
 
 
-class Generator:
+class Generator(Closing):
     """Continues texts and answers conversations with a model that `gpux import` made of a decoder.
 
     May be used from several threads at once: their texts share the runs of the model, and do not depend on each other.
@@ -419,14 +420,6 @@ class Generator:
     def close(self) -> None:
         """Release the model. Texts that are being generated keep it until they end; later calls raise gpux.Usage."""
         self._generator.close()
-
-    def __enter__(self) -> Generator:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _count(name: str, value: object, limit: int) -> int:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.runtime import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -54,7 +54,7 @@ def as_images(images: Iterable[Image]) -> list[object]:
     return [_as_image(image) for image in images]
 
 
-class ImageEmbedder:
+class ImageEmbedder(Closing):
     """Makes embeddings of images, bit-identical to those of `gpux embed`.
 
     May be used from several threads at once; encoding does not hold the GIL. As a context manager, the embedder is
@@ -141,14 +141,6 @@ class ImageEmbedder:
     def close(self) -> None:
         """Release the model. Calls in flight end first; later ones raise gpux.Usage."""
         self._embedder.close()
-
-    def __enter__(self) -> ImageEmbedder:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 __all__ = ["Image", "ImageEmbedder"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput
 from gpux.runtime import path_of, require_unicode
@@ -12,10 +13,9 @@ from gpux.runtime import path_of, require_unicode
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-    from types import TracebackType
 
 
-class Pipeline:
+class Pipeline(Closing):
     """A model that reads texts and judges them: its task is what config.json or gpux.yml says.
 
     Each text has a run of its own, so that its answer does not depend on the others. Calls for another task than the
@@ -169,14 +169,6 @@ class Pipeline:
     def close(self) -> None:
         """Release the model. Calls in flight end first; later ones raise gpux.Usage."""
         self._pipeline.close()
-
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _text(text: object) -> str:

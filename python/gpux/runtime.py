@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, milliseconds, model_options
 from gpux.errors import InvalidInput, Usage
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-    from types import TracebackType
 
 ModelSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
 """The path of an ONNX file, of a gpux.yml or of a folder with one; NAME[:TAG] or an id in the store; or the content of
@@ -105,7 +105,7 @@ def require_unicode(text: str) -> None:
             raise InvalidInput(f"a text is not valid Unicode: {error}") from error
 
 
-class Runtime:
+class Runtime(Closing):
     """A loaded model: one session, on the providers that `verdict` names.
 
     `run()` may be called from several threads at once; it does not hold the GIL. Ctrl-C ends a run after its current
@@ -277,14 +277,6 @@ class Runtime:
             executor.shutdown()
         self._model.close()
         self._remove_bytes()
-
-    def __enter__(self) -> Runtime:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         # __init__ may have failed before it was set.

@@ -9,16 +9,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+from gpux._closing import Closing
 from gpux._options import OptionValue, text_of
 from gpux._program import program
 from gpux.errors import DeadlineExceeded, Usage
 from gpux.machine import error_of
 from gpux.runtime import path_of
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 Models: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]]"
 """A path or a name in the store, several of them, or a dict of them by the name to serve under."""
@@ -43,7 +41,7 @@ def _flags(flags: Mapping[str, OptionValue | None]) -> list[str]:
     return arguments
 
 
-class Server:
+class Server(Closing):
     """A running `gpux serve`, which gpux.serve() starts.
 
     It is stopped by close(), at the end of a with statement, or with this process. Its attributes may be read from
@@ -144,14 +142,6 @@ class Server:
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._log.close()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         process: subprocess.Popen[bytes] | None = getattr(self, "_process", None)

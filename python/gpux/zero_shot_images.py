@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpux import _gpux
+from gpux._closing import Closing
 from gpux._options import Options, Strict, model_options
 from gpux.errors import InvalidInput
 from gpux.image_embedder import Image, as_images
@@ -13,10 +14,9 @@ from gpux.runtime import path_of
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-    from types import TracebackType
 
 
-class ZeroShotImageClassifier:
+class ZeroShotImageClassifier(Closing):
     """Classifies images by labels of the caller's choice, as `gpux run --labels`.
 
     May be used from several threads at once; a run does not hold the GIL. As a context manager, the classifier is
@@ -82,14 +82,6 @@ class ZeroShotImageClassifier:
     def close(self) -> None:
         """Release the model. Calls in flight end first; later ones raise gpux.Usage."""
         self._classifier.close()
-
-    def __enter__(self) -> ZeroShotImageClassifier:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 __all__ = ["ZeroShotImageClassifier"]

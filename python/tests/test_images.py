@@ -96,22 +96,22 @@ def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
 
 
 def test_labels_of_the_caller(tmp_path: Path) -> None:
-    answers, pictures = answers_of("clip-vit-base-patch32")
+    answers, images = answers_of("clip-vit-base-patch32")
     model = imported("clip-vit-base-patch32", tmp_path)
     labels = answers["labels"]
     with gpux.ZeroShotImageClassifier(model, labels, label_template=answers["template"]) as classifier:
-        all_scores = classifier.classify([str(pictures[0]), pictures[1], pictures[2].read_bytes()])
+        all_scores = classifier.classify([str(images[0]), images[1], images[2].read_bytes()])
         for scores, expected in zip(all_scores, answers["probabilities"], strict=True):
             assert [one.score for one in scores] == sorted((one.score for one in scores), reverse=True)
             for one in scores:
                 assert one.score == pytest.approx(expected[labels.index(one.label)], abs=1e-3)
         assert classifier.verdict.active == ["cpu"]
         with pytest.raises(gpux.Usage, match="give a list"):
-            classifier.classify(pictures[0])  # type: ignore[arg-type]
+            classifier.classify(images[0])  # type: ignore[arg-type]
         with pytest.raises(gpux.InvalidInput, match="image 1"):
-            classifier.classify([pictures[0], b"hello"])
+            classifier.classify([images[0], b"hello"])
     with pytest.raises(gpux.Usage, match="closed"):
-        classifier.classify(pictures)
+        classifier.classify(images)
     for wrong in (["cat", "cat"], [], [""]):
         with pytest.raises(gpux.InvalidInput, match="label"):
             gpux.ZeroShotImageClassifier(model, wrong)

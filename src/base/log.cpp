@@ -17,7 +17,7 @@ namespace {
 std::atomic<Level> threshold{Level::off};
 std::atomic<Format> line_format{Format::text};
 
-NameOfSubject& name_of_subject() {
+NameOfSubject& subject_names_of_process() {
   static NameOfSubject name_of;
   return name_of;
 }
@@ -111,11 +111,15 @@ bool enabled(Level level) noexcept {
 }
 
 void name_subjects_by(NameOfSubject name_of) {
-  name_of_subject() = std::move(name_of);
+  subject_names_of_process() = std::move(name_of);
+}
+
+const NameOfSubject& subject_names() {
+  return subject_names_of_process();
 }
 
 void warning(const Message& message) {
-  write(Level::warning, to_string(message, name_of_subject()));
+  write(Level::warning, to_string(message, subject_names()));
 }
 
 void write(Level level, std::string_view message, std::span<const Field> fields) {

@@ -23,6 +23,9 @@ void lower_to(Level level) noexcept;
 /// What messages call the subjects that they name; before, as to_string(). Not while other threads write.
 void name_subjects_by(NameOfSubject name_of);
 
+/// The names of name_subjects_by(), for parts of messages.
+[[nodiscard]] const NameOfSubject& subject_names();
+
 /// Also writes all lines to this file, which is kept below 10 MiB by renaming it to FILE.1.
 /// Error storage if it cannot be created. A line that cannot be written later is lost; stderr reports this once.
 void copy_to(const std::filesystem::path& file);

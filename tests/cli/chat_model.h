@@ -33,13 +33,14 @@ inline constexpr const char* end_of_thinking = "102";
 
 /// Stores a decoder whose tokens are characters, with random weights, under this name. Without a template it takes no
 /// messages.
-inline void store_chat_model(const Program& gpux, const std::string& name, std::string_view chat_template) {
+inline void store_chat_model(const Program& gpux, const std::string& name, std::string_view chat_template,
+                             const std::string& generation = R"({"eos_token_id": 2, "do_sample": true})") {
   namespace fs = std::filesystem;
   const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/qwen3";
   const fs::path folder = gpux.folder().path() / name;
   fs::create_directory(folder);
   for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(source / file, folder / file);
-  gpux.folder().write(name + "/generation_config.json", R"({"eos_token_id": 2, "do_sample": true})");
+  gpux.folder().write(name + "/generation_config.json", generation);
   gpux.folder().write(name + "/tokenizer.json", made_tokenizer("metaspace", {"\": ", "12", "true", "\n", "</think>"}));
   if (!chat_template.empty()) gpux.folder().write(name + "/chat_template.jinja", std::string(chat_template));
   const Outcome imported = gpux.run({"import", folder.string(), "-t", name});

@@ -211,6 +211,21 @@ TEST_F(ServeOllama, AcceptsOptionsThatChangeNothing) {
   EXPECT_TRUE(version.at("gpux").is_string());
 }
 
+// The penalty may be the model's own, which no request names.
+TEST(ServeClients, LearnThatThePenaltyOfAModelCountsAllTokens) {
+  const Program gpux;
+  store_chat_model(gpux, "penal", plain_template,
+                   R"({"eos_token_id": 2, "do_sample": true, "repetition_penalty": 1.25})");
+  const Serving server(gpux, {"penal", "--no-grpc"});
+  Json body{{"messages", {{{"role", "user"}, {"content", "a"}}}},
+            {"stream", false},
+            {"options", {{"num_predict", 4}, {"repeat_last_n", 64}}}};
+  EXPECT_THAT(server.json(post("/api/chat", body.dump()), 400).at("error").get<std::string>(),
+              HasSubstr("options.repeat_last_n: repeat_penalty, which is 1.25, counts all tokens"));
+  body["options"]["repeat_penalty"] = 1;
+  EXPECT_TRUE(server.json(post("/api/chat", body.dump())).contains("message"));
+}
+
 // Of every route that reads a table of fields.
 TEST(ServeClients, MayWriteMembersThatNobodyKnows) {
   const Program gpux;
@@ -247,7 +262,7 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"logprobs": true})", "logprobs: accepted with /v1/chat/completions"},
       {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
       {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
-       "options.repeat_last_n: repeat_penalty counts all tokens"},
+       "options.repeat_last_n: repeat_penalty, which is 1.1, counts all tokens"},
       {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
       {"chat", R"({"keep_alive": 0})", "keep_alive is 0: models stay loaded here"},
       {"chat", R"({"keep_alive": "0s"})", "keep_alive is 0"},

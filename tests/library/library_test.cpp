@@ -259,7 +259,7 @@ TEST_F(Library, ScoresImagesByLabelsOfTheCaller) {
   const ZeroShotImageOptions options{.labels = answers.at("labels"), .label_template = answers.at("template")};
   const ZeroShotImageClassifier classifier(model.string(), options, {.workers = 2});
   std::vector<ImageData> images;
-  for (const std::string picture : answers.at("pictures")) images.emplace_back(tests / "image/pictures" / picture);
+  for (const std::string name : answers.at("pictures")) images.emplace_back(tests / "image/pictures" / name);
   const std::vector<std::vector<LabelScore>> all = classifier.classify(images);
   ASSERT_EQ(all.size(), images.size());
   for (std::size_t i = 0; i < all.size(); ++i) {

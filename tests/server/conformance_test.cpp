@@ -97,6 +97,8 @@ const std::vector<Interface>& interfaces() {
         "allowed_token_ids",
         "logits_processors",
         "include_reasoning",
+        "length_penalty",
+        "spaces_between_special_tokens",
         "priority",
         "request_id",
         "kv_transfer_params"}},

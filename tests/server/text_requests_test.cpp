@@ -20,12 +20,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::array<std::string_view, 2> sides{"left", "right"};
-constexpr std::array<Field, 5> field_table{{
+constexpr std::array<Field, 7> field_table{{
     {"name", FieldKind::text, FieldUse::required},
     {"side", FieldKind::choice, FieldUse::optional, nullptr, sides},
     {"few", FieldKind::whole, FieldUse::optional, nullptr, {}, 3},
     refused_field("old", "accepted is name"),
     ignored_field("label"),
+    refused_field("penalty", "accepted is 1", "1"),
+    refused_field("thinks", "the model always does", "true"),
 }};
 constexpr std::array<Field, 1> more_fields{{{"more", FieldKind::flag}}};
 
@@ -43,7 +45,14 @@ TEST(FieldsOfRequests, SayWhatIsAccepted) {
            {R"({"name": "a", "few": 4})", "few is no whole number from 0 to 3"},
            {R"({"name": "a", "old": 1})", "old: accepted is name"},
            {R"({"name": "a", "old": null, "label": {"a": [1]}, "new": null})", ""},
-           {R"({"name": "a", "new": 1})", "new is not known; accepted: few, label, more, name, old, side"},
+           {R"({"name": "a", "old": "", "penalty": 1.0, "thinks": true})", ""},
+           {R"({"name": "a", "old": [], "penalty": null, "thinks": {}})", ""},
+           {R"({"name": "a", "old": false})", "old: accepted is name"},
+           {R"({"name": "a", "old": 0})", "old: accepted is name"},
+           {R"({"name": "a", "penalty": 0})", "penalty: accepted is 1"},
+           {R"({"name": "a", "thinks": false})", "thinks: the model always does"},
+           {R"({"name": "a", "new": 1})",
+            "new is not known; accepted: few, label, more, name, old, penalty, side, thinks"},
        }) {
     SCOPED_TRACE(line.body);
     const RequestJson json = RequestJson::parse(line.body);
@@ -92,7 +101,7 @@ TEST(FieldsOfRequests, AreCountedWhereTheyChangeNothing) {
       members.finish();
     };
     if (is_strict) {
-      EXPECT_EQ(refusal(read), "new is not known; accepted: few, label, name, old, side");
+      EXPECT_EQ(refusal(read), "new is not known; accepted: few, label, name, old, penalty, side, thinks");
       EXPECT_EQ(rules.unknown(), 0U);
       continue;
     }

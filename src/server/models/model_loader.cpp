@@ -142,7 +142,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
   if (!is_wanted) {
     return Error(ErrorCode::interrupted, fmt::format("model '{}' was unloaded before it was loaded", source.name));
   }
-  log::info("{} is ready: {}", label_of(source), to_line(loaded->verdict(), state_.options.name_of));
+  log::info("{} is ready: {}", label_of(source), to_line(loaded->verdict(), log::subject_names()));
   for (const Waiter& waiter : served) {
     const auto unanswered = failure_of([&] { waiter.use(loaded); });
     if (unanswered) call_guarded(waiter.fail, for_clients(*unanswered));
@@ -151,7 +151,7 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
 }
 
 void ModelLoader::log_failure(const ModelSource& source, const Error& failure, bool is_known) const {
-  const std::string message = failure.message(state_.options.name_of);
+  const std::string message = failure.message(log::subject_names());
   if (is_known) {
     log::debug("{} is not loaded: {}", label_of(source), message);
   } else {

@@ -40,8 +40,6 @@ struct RepositoryOptions {
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
-  /// Names of subjects in the log; null: to_string(Subject).
-  NameOfSubject name_of = nullptr;
 };
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each

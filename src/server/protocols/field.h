@@ -25,8 +25,7 @@ enum class FieldKind : std::uint8_t {
   object,   ///< with members of its own
   other,    ///< read by code of its own
   ignored,  ///< accepted with any value: it changes no answer here
-  refused,  ///< would change the answer, and is not supported: `refusal` says what is accepted instead. Null, false and
-            ///< empty values ask for nothing
+  refused,  ///< would change the answer, and is not supported: `refusal` says what is accepted instead
 };
 
 enum class FieldUse : std::uint8_t {
@@ -46,14 +45,15 @@ struct Field {
   std::span<const std::string_view> choices = {};  ///< choice
   std::uint64_t maximum = INT32_MAX;               ///< whole
   std::string_view refusal = {};                   ///< refused
+  std::string_view neutral = {};  ///< refused: JSON of the value that asks for nothing, as do null and empty values
 };
 
 constexpr Field ignored_field(std::string_view name) {
   return {.name = name, .kind = FieldKind::ignored};
 }
 
-constexpr Field refused_field(std::string_view name, std::string_view refusal) {
-  return {.name = name, .kind = FieldKind::refused, .refusal = refusal};
+constexpr Field refused_field(std::string_view name, std::string_view refusal, std::string_view neutral = {}) {
+  return {.name = name, .kind = FieldKind::refused, .refusal = refusal, .neutral = neutral};
 }
 
 /// "a, b, c": the names in the order of their letters, for messages.

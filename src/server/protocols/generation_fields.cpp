@@ -86,7 +86,7 @@ constexpr std::array<Field, 17> openai_table{{
 }};
 
 // What clients of OpenAI, vLLM and OpenRouter send for the records, the caches and the scheduling of those services.
-constexpr std::array<Field, 17> ignored_table{{
+constexpr auto ignored_table = std::to_array<Field>({
     ignored_field("user"),
     ignored_field("metadata"),
     ignored_field("store"),
@@ -99,34 +99,39 @@ constexpr std::array<Field, 17> ignored_table{{
     ignored_field("priority"),
     ignored_field("request_id"),
     ignored_field("kv_transfer_params"),
-    ignored_field("include_reasoning"),
-    ignored_field("usage"),
     ignored_field("provider"),
-    ignored_field("transforms"),
     ignored_field("route"),
-}};
+});
 
-// Padding against eavesdroppers is of OpenAI's own servers.
-// What would change the answer, by OpenAI and vLLM.
-constexpr std::array<Field, 16> refused_table{{
+// What would change the answer, by OpenAI, vLLM, llama.cpp and OpenRouter.
+constexpr auto refused_table = std::to_array<Field>({
     refused_field("bad_words", "accepted is logit_bias"),
-    refused_field("use_beam_search", "answers are sampled; accepted: false"),
+    refused_field("use_beam_search", "answers are sampled; accepted: false", "false"),
+    refused_field("length_penalty", "answers are sampled; accepted: 1", "1"),
     refused_field("prompt_logprobs", "log probabilities are of the answer alone"),
     refused_field("truncate_prompt_tokens", "nothing is left out of a prompt"),
-    refused_field("include_stop_str_in_output", "answers end before the text of stop; accepted: false"),
-    refused_field("return_token_ids", "answers are texts; accepted: false"),
-    refused_field("return_tokens_as_token_ids", "answers are texts; accepted: false"),
+    refused_field("transforms", "nothing is left out of a prompt"),
+    refused_field("include_stop_str_in_output", "answers end before the text of stop; accepted: false", "false"),
+    refused_field("spaces_between_special_tokens", "special tokens are written as the tokenizer does; accepted: true",
+                  "true"),
+    refused_field("return_token_ids", "answers are texts; accepted: false", "false"),
+    refused_field("return_tokens_as_token_ids", "answers are texts; accepted: false", "false"),
     refused_field("allowed_token_ids", "accepted are logit_bias and response_format"),
     refused_field("logits_processors", "accepted are logit_bias and response_format"),
     refused_field("structured_outputs", "accepted are response_format and guided_json"),
-    refused_field("top_a", "accepted are top_p, min_p and typical_p"),
-    refused_field("mirostat", "accepted are top_p, min_p and typical_p"),
-    refused_field("dry_multiplier", "accepted is repetition_penalty"),
-    refused_field("xtc_probability", "accepted are top_p, min_p and typical_p"),
-    refused_field("dynatemp_range", "accepted is temperature"),
+    refused_field("json_schema", "accepted are response_format and guided_json"),
     refused_field("grammar", "accepted is guided_grammar"),
-}};
+    refused_field("repeat_penalty", "accepted is repetition_penalty", "1"),
+    refused_field("n_predict", "accepted is max_tokens"),
+    refused_field("max_new_tokens", "accepted is max_tokens"),
+    refused_field("top_a", "there is no such sampling here; accepted: 0", "0"),
+    refused_field("mirostat", "there is no such sampling here; accepted: 0", "0"),
+    refused_field("dry_multiplier", "there is no such sampling here; accepted: 0", "0"),
+    refused_field("xtc_probability", "there is no such sampling here; accepted: 0", "0"),
+    refused_field("dynatemp_range", "there is no such sampling here; accepted: 0", "0"),
+});
 
+// Padding against eavesdroppers is of OpenAI's own servers.
 constexpr std::array<Field, 2> stream_table{{{"include_usage", flag}, ignored_field("include_obfuscation")}};
 
 // Outside float32 it is infinite, which no setting accepts.

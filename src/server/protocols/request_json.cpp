@@ -312,10 +312,9 @@ std::string Members::name_of(std::string_view name) const {
 
 namespace {
 
-bool asks_for_something(const RequestJson& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
-  return !value.empty() || value.is_number();
+bool asks_for_something(const RequestJson& value, const Field& field) {
+  const bool is_empty = value.is_string() ? value.get_ref<const std::string&>().empty() : value.empty();
+  return !is_empty && (field.neutral.empty() || value != RequestJson::parse(field.neutral));
 }
 
 }  // namespace
@@ -335,7 +334,7 @@ void Members::finish() {
     }
     const Field& field = at(*index);
     if (field.kind == FieldKind::refused) {
-      if (asks_for_something(value)) refuse_member(name_of(name), fmt::format(": {}", field.refusal));
+      if (asks_for_something(value, field)) refuse_member(name_of(name), fmt::format(": {}", field.refusal));
       continue;
     }
     if (field.kind == FieldKind::ignored) {

@@ -29,11 +29,13 @@ constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
 // What would change the answer.
-constexpr std::array<Field, 3> refused_option_table{{
+constexpr auto refused_option_table = std::to_array<Field>({
+    refused_field("mirostat", "there is no such sampling here; accepted: 0", "0"),
+    refused_field("tfs_z", "there is no such sampling here; accepted: 1", "1"),
     refused_field("rope_frequency_base", "the model's own is used"),
     refused_field("rope_frequency_scale", "the model's own is used"),
     refused_field("num_gqa", "the model's own is used"),
-}};
+});
 
 // Threads, devices and memory of Ollama, what is kept when it shifts a context, and the parameters of mirostat.
 constexpr std::array<Field, 15> ignored_option_table{{
@@ -54,21 +56,13 @@ constexpr std::array<Field, 15> ignored_option_table{{
     ignored_field("penalize_newline"),
 }};
 
-constexpr std::array<Field, 6> own_option_table{{
+constexpr std::array<Field, 4> own_option_table{{
     {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
     {"num_ctx", count},
     {"repeat_penalty", number, optional, penalty_factor},
     {"repeat_last_n", other, optional,
      [](const ServedList&) {
        return or_null({{"type", "integer"}, {"description", "-1 where repeat_penalty is not 1"}});
-     }},
-    {"mirostat", other, optional,
-     [](const ServedList&) {
-       return or_null({{"const", 0}});
-     }},
-    {"tfs_z", other, optional,
-     [](const ServedList&) {
-       return or_null({{"const", 1}});
      }},
 }};
 
@@ -98,8 +92,8 @@ constexpr Field model_field{"model", text, optional, model_names};
 constexpr Field images_field{"images", other, optional, only_empty_list};
 
 constexpr std::array<Field, 10> general_table{{
-    refused_field("logprobs", "accepted with /v1/chat/completions"),
-    refused_field("top_logprobs", "accepted with /v1/chat/completions"),
+    refused_field("logprobs", "accepted with /v1/chat/completions", "false"),
+    refused_field("top_logprobs", "accepted with /v1/chat/completions", "0"),
     model_field,
     {"stream", flag},
     {"options", other, optional, options_schema},
@@ -208,19 +202,6 @@ void read_max_tokens(Members& options, GenerationSettings& settings) {
   if (!is_unlimited) settings.max_tokens = options.count("num_predict");
 }
 
-// Options that are accepted where they change nothing.
-void read_neutral_options(Members& options, bool penalizes_repetition) {
-  const RequestJson* last = options.find("repeat_last_n");
-  if (last != nullptr && *last != -1 && penalizes_repetition) {
-    refuse_member("options.repeat_last_n", ": repeat_penalty counts all tokens; accepted: -1");
-  }
-  for (const auto& [name, neutral] : {std::pair("mirostat", 0), std::pair("tfs_z", 1)}) {
-    const RequestJson* value = options.find(name);
-    if (value == nullptr || *value == neutral) continue;
-    refuse_member(options.name_of(name), fmt::format(": there is no such sampling here; accepted: {}", neutral));
-  }
-}
-
 void read_options(Members& members, OllamaSettings& read, GenerationSettings& settings) {
   const RequestJson* value = members.find("options");
   if (value == nullptr) return;
@@ -229,7 +210,8 @@ void read_options(Members& members, OllamaSettings& read, GenerationSettings& se
   if (const auto penalty = options.number("repeat_penalty")) {
     settings.repetition_penalty = static_cast<float>(*penalty);
   }
-  read_neutral_options(options, settings.repetition_penalty.value_or(1) != 1);
+  const RequestJson* last = options.find("repeat_last_n");
+  read.limits_repetition = last != nullptr && *last != -1;
   read_max_tokens(options, settings);
   read.context_length = options.count("num_ctx");
   options.finish();

@@ -19,6 +19,7 @@ namespace gpux::server {
 struct OllamaSettings {
   std::string model;               ///< empty: not given
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
+  bool limits_repetition = false;  ///< "repeat_last_n" is there, and not -1
   bool is_streamed = true;
   std::optional<bool> thinks;  ///< "think"; empty: as the model's template has it
   std::string thinking_level;  ///< "think": "low", "medium" or "high"; empty: none

@@ -28,7 +28,7 @@ constexpr Field litellm_notes = ignored_field("provider_specific_fields"), cache
 constexpr std::array<std::string_view, 5> roles{"system", "developer", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
-// `refusal` and `thinking` stand in the place of `text` in parts of these types.
+// Parts of the types "refusal" and "thinking" have a member of that name instead of "text".
 constexpr std::array<Field, 7> part_table{{
     {"type", text},
     {"text", text},
@@ -65,7 +65,7 @@ constexpr std::array<Field, 12> assistant_table{{
     {"reasoning", text},
     ignored_field("reasoning_details"),
     ignored_field("thinking_blocks"),
-    ignored_field("images"),
+    refused_field("images", "models that generate text take no images here"),
     ignored_field("id"),
     ignored_field("status"),
     {"tool_calls", other},
@@ -87,16 +87,24 @@ constexpr std::array<Field, 3> chat_table{{
 
 constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::tools}}};
 
-// What would change the answer, by OpenAI and vLLM.
-constexpr std::array<Field, 7> refused_table{{
-    refused_field("reasoning_effort", "accepted is chat_template_kwargs, with the names of the model's chat template"),
+// What would change the answer, by OpenAI, vLLM and others.
+constexpr std::string_view by_template =
+    "accepted is chat_template_kwargs, with the names of the model's chat template";
+constexpr auto refused_table = std::to_array<Field>({
+    refused_field("reasoning_effort", by_template),
+    refused_field("reasoning", by_template),
+    refused_field("thinking", by_template),
+    refused_field("enable_thinking", by_template),
+    refused_field("thinking_budget", by_template),
+    refused_field("include_reasoning", "answers have their reasoning; accepted: true", "true"),
     refused_field("audio", "accepted are texts"),
     refused_field("web_search_options", "accepted are tools, which the client calls"),
+    refused_field("plugins", "accepted are tools, which the client calls"),
     refused_field("functions", "accepted are tools"),
     refused_field("function_call", "accepted is tool_choice"),
     refused_field("documents", "accepted are messages"),
     refused_field("chat_template", "the model's own is used"),
-}};
+});
 
 constexpr std::array<Field, 6> template_table{{
     {"chat_template_kwargs", object},

@@ -43,7 +43,8 @@ Json input_schema(const ServedList& models) {
   return {{"anyOf", std::move(all)}};
 }
 
-constexpr std::array<Field, 6> embedding_table{{
+constexpr std::string_view by_prompt = "accepted is prompt_name with /embed";
+constexpr auto embedding_table = std::to_array<Field>({
     {"input", other, required, input_schema},
     {"model", text, optional, model_names},
     {"encoding_format", choice, optional, nullptr, encodings},
@@ -54,7 +55,17 @@ constexpr std::array<Field, 6> embedding_table{{
        return any_is(models, TextAbility::embed_images) ? or_null({{"enum", modalities}}) : Json();
      },
      modalities},
-}};
+    // What would change the vectors, by Cohere, Jina, NVIDIA, Voyage and vLLM.
+    refused_field("input_type", by_prompt),
+    refused_field("task", by_prompt),
+    refused_field("instruction", by_prompt),
+    refused_field("late_chunking", "each text has a vector of its own; accepted: false", "false"),
+    refused_field("truncate_prompt_tokens", "texts are cut at the model's length"),
+    refused_field("output_dimension", "accepted is dimensions"),
+    refused_field("output_dtype", "accepted is encoding_format"),
+    refused_field("embedding_type", "accepted is encoding_format"),
+    refused_field("embedding_types", "accepted is encoding_format"),
+});
 
 // A part without "type", and one with it.
 constexpr std::array<Field, 2> part_table{{{"type", choice, optional, nullptr, part_types}, {"text", text}}};

@@ -31,8 +31,7 @@ Json classify_schema() {
   const Json parameters{{"type", Json::array({"object", "null"})},
                         {"properties",
                          {{"function_to_apply", {{"enum", Json::array({"none", "softmax", "sigmoid", nullptr})}}},
-                          {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}},
-                        {"additionalProperties", false}};
+                          {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}}};
   return {{"type", "object"},
           {"properties",
            {{"inputs", std::move(inputs)},
@@ -40,8 +39,7 @@ Json classify_schema() {
             {"truncate", flag},
             {"truncation_direction", {{"enum", Json::array({"Left", "Right", "left", "right", nullptr})}}},
             {"parameters", parameters}}},
-          {"required", Json::array({"inputs"})},
-          {"additionalProperties", false}};
+          {"required", Json::array({"inputs"})}};
 }
 
 Json image_labels_schema() {
@@ -52,12 +50,10 @@ Json image_labels_schema() {
                          {{"candidate_labels", list},
                           {"hypothesis_template", {{"type", Json::array({"string", "null"})}}},
                           {"top_k", {{"type", Json::array({"integer", "null"})}, {"minimum", 1}}}}},
-                        {"required", Json::array({"candidate_labels"})},
-                        {"additionalProperties", false}};
+                        {"required", Json::array({"candidate_labels"})}};
   return {{"type", "object"},
           {"properties", {{"inputs", any_of(Json::array({text, list}))}, {"parameters", parameters}}},
-          {"required", Json::array({"inputs", "parameters"})},
-          {"additionalProperties", false}};
+          {"required", Json::array({"inputs", "parameters"})}};
 }
 
 Operation describe_similarity(const ServedList&) {

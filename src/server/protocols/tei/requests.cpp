@@ -72,13 +72,18 @@ constexpr std::array<Field, 5> classify_table{{
     {"parameters", object},
 }};
 
-constexpr std::array<Field, 5> classify_parameter_table{{
+constexpr auto classify_parameter_table = std::to_array<Field>({
     {"function_to_apply", choice, optional, nullptr, functions},
     {"top_k", count},
     {"candidate_labels", other},
     {"hypothesis_template", text},
     {"multi_label", flag},
-}};
+    refused_field("aggregation_strategy", "postprocessing.aggregation of the model's gpux.yml sets it"),
+    refused_field("ignore_labels", "all labels are answered but those outside of entities"),
+    refused_field("stride", "the model's own windows are used"),
+    refused_field("max_answer_len", "postprocessing.max_answer_length of the model's gpux.yml sets it"),
+    refused_field("handle_impossible_answer", "there is always an answer; accepted: false", "false"),
+});
 
 constexpr std::array<Field, 6> rerank_table{{
     {"query", text, required},
