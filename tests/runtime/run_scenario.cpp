@@ -7,11 +7,14 @@
 // Prints one JSON object: {"error"} of loading, or {"verdict", "line", "placement", "steps", "threads"}.
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -99,6 +102,17 @@ ordered_json play(const gpux::Runtime& runtime, const NamedValues& inputs, const
   return result;
 }
 
+// A joined thread is listed for a moment.
+std::ptrdiff_t settled_threads() {
+  const auto listed = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); };
+  std::ptrdiff_t threads = listed();
+  for (int i = 0; i < 50; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (const std::ptrdiff_t now = listed(); std::exchange(threads, now) == now) break;
+  }
+  return threads;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -146,7 +160,7 @@ int main(int count, char** arguments) {
     if (inputs.empty()) inputs = gpux::synthetic_inputs(runtime.info().signature);
     report["steps"] = ordered_json::array();
     for (const std::string& step : steps) report["steps"].push_back(play(runtime, inputs, step));
-    report["threads"] = std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+    report["threads"] = settled_threads();
   } catch (const gpux::Error& error) {
     report["error"] = to_json(error);
   }
