@@ -7,7 +7,6 @@
 #include <utility>
 
 #include <absl/synchronization/mutex.h>
-#include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
@@ -21,6 +20,7 @@
 
 #include "base/log.h"
 #include "gpux/error.h"
+#include "server/grpc/connection_acceptor.h"
 #include "server/grpc/methods.h"
 #include "server/http/listening.h"
 #include "server/http/server.h"
@@ -106,11 +106,6 @@ std::shared_ptr<::grpc::ServerCredentials> credentials_of(const GrpcServerOption
   return ::grpc::experimental::TlsServerCredentials(tls);
 }
 
-std::string address_of(const std::string& host, std::uint16_t port) {
-  const bool is_ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
-}
-
 constexpr std::size_t min_quota_bytes = std::size_t{256} << 20;
 
 // From the last answer to the end of the connections: clients read it.
@@ -131,8 +126,10 @@ struct GrpcServer::Implementation {
   MethodTable inference, health;
   UnknownMethods unknown;
   std::unique_ptr<CallQueue> queue;
+  std::unique_ptr<::grpc::experimental::ExternalConnectionAcceptor> connections;  // of the server
   std::unique_ptr<::grpc::Server> server;
-  int port = 0;
+  std::unique_ptr<ConnectionAcceptor> acceptor;  // gives them
+  std::uint16_t port = 0;
   bool is_shut_down = false;
 
   [[nodiscard]] std::vector<std::shared_ptr<LastingCall>> lasting() const {
@@ -143,14 +140,15 @@ struct GrpcServer::Implementation {
 
 GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& options) {
   set_up_libraries();
-  // gRPC does not say why it cannot listen: found out beforehand.
   if (!options.tls_certificate.empty()) http::check_tls_files(options.tls_certificate, options.tls_key);
-  if (options.port != 0) (void)http::ListeningSocket::tcp(options.host, options.port);
+  http::ListeningSocket socket = http::ListeningSocket::tcp(options.host, options.port);
   implementation_ = std::make_unique<Implementation>(repository, options);
+  implementation_->port = socket.port();
   ::grpc::EnableDefaultHealthCheckService(false);
   ::grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   ::grpc::ServerBuilder builder;
-  builder.AddListeningPort(address_of(options.host, options.port), credentials_of(options), &implementation_->port);
+  implementation_->connections = builder.experimental().AddExternalConnectionAcceptor(
+      ::grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials_of(options));
   builder.RegisterService(&implementation_->inference);
   builder.RegisterService(&implementation_->health);
   builder.RegisterAsyncGenericService(&implementation_->unknown.service());
@@ -169,27 +167,27 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
   quota.Resize(std::max<std::size_t>(min_quota_bytes, 2 * options.max_message_bytes));
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
-  // A second server must not share the port unnoticed.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 16 << 10);
   // A client that vanished is found out, and one that asks whether the server is there is not taken for an attacker.
-  // The timeout is the socket's too (TCP_USER_TIMEOUT): it ends what a full socket holds up, where no ping gets out.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(std::clamp<std::int64_t>(
                                                                 options.connection_timeout.count(), 1, INT_MAX)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   implementation_->server = builder.BuildAndStart();
-  if (!implementation_->server || implementation_->port == 0) {
-    throw Error(ErrorCode::network,
-                fmt::format("cannot listen for gRPC on port {} of host {}", options.port, options.host));
-  }
+  if (!implementation_->server) throw Error(ErrorCode::internal, "gRPC's server could not be made");
   CallQueue& queue = *implementation_->queue;
   for (const CallSource& source : implementation_->inference.sources()) queue.serve(source);
   for (const CallSource& source : implementation_->health.sources()) queue.serve(source);
   queue.serve(implementation_->unknown.source());
   queue.start();
+  implementation_->acceptor = std::make_unique<ConnectionAcceptor>(
+      std::move(socket), options.connection_timeout, [connections = implementation_->connections.get()](UniqueFd fd) {
+        ::grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
+        accepted.fd = fd.release();  // gRPC closes it
+        connections->HandleNewConnection(&accepted);
+      });
 }
 
 GrpcServer::~GrpcServer() {
@@ -199,7 +197,7 @@ GrpcServer::~GrpcServer() {
 }
 
 std::uint16_t GrpcServer::port() const noexcept {
-  return static_cast<std::uint16_t>(implementation_->port);
+  return implementation_->port;
 }
 
 std::shared_ptr<const GrpcCounts> GrpcServer::counts() const noexcept {
@@ -217,9 +215,10 @@ bool GrpcServer::drain(std::chrono::steady_clock::time_point deadline) {
   state.going_down = true;
   for (const auto& call : implementation_->lasting()) call->end();
   const bool ended = state.refuse_and_wait(deadline);
-  // Once it shuts down, gRPC ends calls that come with CANCELLED, as if their clients had left. So connections are
-  // closed before, when clients have read their answers: a call that comes meanwhile fails with its connection, which
-  // is UNAVAILABLE to the client.
+  // Once it shuts down, gRPC ends calls that come with CANCELLED, as if their clients had left. So no connection is
+  // accepted from here on, and those that there are are closed before, when clients have read their answers: a call
+  // that comes meanwhile fails with its connection, which is UNAVAILABLE to the client.
+  if (implementation_->acceptor) implementation_->acceptor->stop();
   if (ended) std::this_thread::sleep_until(std::min(deadline, std::chrono::steady_clock::now() + last_answers_time));
   if (!std::exchange(implementation_->is_shut_down, true)) {
     grpc_server_cancel_all_calls(implementation_->server->c_server());
