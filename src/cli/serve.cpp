@@ -144,7 +144,9 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
     tell(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
   }
   if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->engine() != nullptr; })) {
-    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/completions /api/chat /api/generate", address));
+    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/responses /v1/messages /v1/completions /api/chat "
+                              "/api/generate",
+                              address));
   }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
   if (grpc_port) {

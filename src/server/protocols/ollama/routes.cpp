@@ -76,7 +76,7 @@ void check_repetition(const OllamaSettings& asked, const GenerationSettings& set
 
 void set_rendering(const OllamaHead& head, bool is_streamed, GenerationRequest& request) {
   if (is_streamed) {
-    request.rendering.events = [head] { return ollama_answer_events(head); };
+    request.rendering.events = [head](std::size_t /*prompt_tokens*/) { return ollama_answer_events(head); };
   }
   request.rendering.whole = [head](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
     return ollama_answer_json(head, choices.front(), usage);

@@ -144,7 +144,7 @@ void complete(const RouteCall& call) {
                               .members = {.prompt = "prompt", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("cmpl", *model);
     if (asked->stream.is_streamed) {
-      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
+      request.rendering.events = [head, has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
         return completion_answer_events(head, has_usage);
       };
     }
@@ -166,7 +166,7 @@ void chat(const RouteCall& call) {
                               .members = {.prompt = "messages", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("chatcmpl", *model);
     if (asked->stream.is_streamed) {
-      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
+      request.rendering.events = [head, has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
         return chat_answer_events(head, has_usage);
       };
     }
