@@ -103,6 +103,18 @@ struct PrecisionVariant {
   double mean_cosine = 0;    ///< between its outputs and the model's own, when it was made
 };
 
+/// One of gpux's own providers, encoder or decoder, whose outputs for a model were compared with the CPU provider's.
+/// "auto" takes it where there is no accelerator, if they agree, it runs the whole model in the model's own precision,
+/// and the processor has the instructions that it is fast with.
+struct ComparedProvider {
+  std::string provider;    ///< gpux's id: "encoder"
+  double agreement = 0;    ///< least cosine between its outputs and the CPU provider's, of all samples
+  unsigned samples = 0;    ///< that were compared
+  std::string difference;  ///< why auto does not take it, whatever the machine; empty: the outputs agree
+
+  bool operator==(const ComparedProvider&) const = default;
+};
+
 /// How one vector is made of the vectors of a text's tokens, as sentence-transformers defines it.
 enum class Pooling : std::uint8_t {
   cls,               ///< the first token's
@@ -156,8 +168,9 @@ struct LoadOptions {
   /// The optimized graph is written to this file; empty: not written. If providers can store what they compiled, it is
   /// in this file, or in files next to it that this file names.
   std::filesystem::path optimized_model;
-  std::vector<OptimizedGraph> optimized_graphs;      ///< candidates to load instead of the model's own graph
-  std::vector<PrecisionVariant> precision_variants;  ///< candidates if another precision is requested
+  std::vector<OptimizedGraph> optimized_graphs;       ///< candidates to load instead of the model's own graph
+  std::vector<PrecisionVariant> precision_variants;   ///< candidates if another precision is requested
+  std::optional<ComparedProvider> compared_provider;  ///< candidate of "auto" on machines without an accelerator
   std::vector<std::pair<std::string, std::string>> session_config;  ///< ONNX Runtime's configuration entries
   /// Libraries of operators that ONNX Runtime lacks, which export RegisterCustomOps. Their code runs in the process of
   /// the session.

@@ -196,6 +196,10 @@ bool adds_byte_products_exactly(const Machine& machine) {
   return flags.find(" avx512_vnni") != std::string::npos || flags.find(" avx_vnni") != std::string::npos;
 }
 
+bool has_avx2(const Machine& machine) {
+  return is_x86() && (" " + field(machine.at("/proc/cpuinfo"), "flags") + " ").find(" avx2 ") != std::string::npos;
+}
+
 std::uint64_t resident_bytes() {
   std::ifstream stream("/proc/self/statm");
   std::uint64_t total = 0, resident = 0;

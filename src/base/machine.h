@@ -71,6 +71,9 @@ constexpr bool is_x86() noexcept {
 /// of them are added in 16 bits, where weights of more than 7 bits can overflow.
 bool adds_byte_products_exactly(const Machine& machine);
 
+/// Whether this processor, and the system, run AVX2 instructions.
+bool has_avx2(const Machine& machine);
+
 /// Resident memory of this process now and at its peak, in bytes.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();

@@ -222,6 +222,12 @@ Json to_json(const StoredModel& stored) {
     entry["least_cosine"] = variant.precision->least_cosine;
     entry["samples"] = variant.precision->samples;
   }
+  if (const auto& compared = package.compared_provider) {
+    json["compared_provider"] = {{"provider", compared->provider},
+                                 {"least_cosine", compared->agreement},
+                                 {"samples", compared->samples},
+                                 {"difference", compared->difference}};
+  }
   json["metadata"] = pairs_json(package.metadata);
   if (!package.origin.source.empty()) {
     json["origin"] = {
@@ -361,6 +367,14 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
   }
   tables.emplace_back("Variants", std::move(variants));
   tables.emplace_back("Variants in another precision", std::move(precisions));
+  Table compared{.head = {"PROVIDER", "LEAST COSINE", "SAMPLES", "AUTO TAKES IT"}, .rows = {}};
+  if (const auto& one = package.compared_provider) {
+    const bool agrees = one->difference.empty();
+    compared.rows.push_back(
+        {one->provider, agrees ? fmt::format("{}", one->agreement) : "", agrees ? std::to_string(one->samples) : "",
+         agrees ? "on processors with AVX2, where there is no accelerator" : "no: " + one->difference});
+  }
+  tables.emplace_back("gpux's own provider, compared with the CPU provider", std::move(compared));
 }
 
 void append_placement_tables(const Runtime& runtime, Tables& tables) {

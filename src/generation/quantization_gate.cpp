@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/format_message.h"
+#include "base/memory_size.h"
 #include "generation/engine.h"
 #include "gpux/error.h"
 
@@ -109,6 +110,25 @@ void require_agreement(const QuantizationAgreement& agreement, double max_ratio)
                              "{:.3f} times; accepted: up to {} times ({})",
                              agreement.precision, agreement.what, agreement.quantized_perplexity, agreement.perplexity,
                              agreement.ratio(), max_ratio, setting_named("max_perplexity_ratio")));
+}
+
+Message quantization_advice(std::uint64_t weight_bytes, std::uint64_t memory_bytes) {
+  // Two channels of DDR4 as one program reads them.
+  constexpr double bytes_per_second = 20e9;
+  constexpr double min_tokens_per_second = 3;
+  // 4 bits and a 32nd of a float32 for each float32.
+  const std::string quantized = format_bytes(weight_bytes / 32 * 5);
+  if (weight_bytes > memory_bytes / 2) {
+    return format_message("its weights are {}, more than half of the memory ({}); {} int4 makes about {} of them",
+                          format_bytes(weight_bytes), format_bytes(memory_bytes), setting_named("quantize"), quantized);
+  }
+  const double tokens_per_second = bytes_per_second / static_cast<double>(std::max<std::uint64_t>(weight_bytes, 1));
+  if (tokens_per_second >= min_tokens_per_second) return {};
+  return format_message(
+      "a processor reads its weights of {} for each token, at 20 GB/s {:.1f} tokens a second; {} int4 makes about {} "
+      "of "
+      "them",
+      format_bytes(weight_bytes), tokens_per_second, setting_named("quantize"), quantized);
 }
 
 std::string report_of(const QuantizationAgreement& agreement) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generation/decoder.h"
+#include "gpux/error.h"
 #include "text/tokenizer.h"
 
 /// Compares a decoder with quantized weights with the one that it was made of.
@@ -50,6 +51,10 @@ constexpr double max_perplexity_ratio = 1.5, warned_perplexity_ratio = 1.1;
 
 /// Error invalid_model where the perplexity is more than max_ratio times that of the original, or not finite.
 void require_agreement(const QuantizationAgreement& agreement, double max_ratio);
+
+/// A line of advice where a decoder's float weights are more than half of the memory, or where reading them once for
+/// each token, as processors do, limits it to fewer than 3 tokens a second. Empty otherwise. Pure.
+Message quantization_advice(std::uint64_t weight_bytes, std::uint64_t memory_bytes);
 
 /// The agreement in one line.
 std::string report_of(const QuantizationAgreement& agreement);

@@ -147,6 +147,20 @@ std::optional<PooledOutput> pooled_output_from(const Json& json) {
   return pooled;
 }
 
+Json json_of(const std::optional<ComparedProvider>& compared) {
+  if (!compared) return nullptr;
+  const auto& [provider, agreement, samples, difference] = *compared;
+  return Json::array({provider, agreement, samples, difference});
+}
+
+std::optional<ComparedProvider> compared_provider_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return ComparedProvider{.provider = json.at(0).get<std::string>(),
+                          .agreement = json.at(1).get<double>(),
+                          .samples = json.at(2).get<unsigned>(),
+                          .difference = json.at(3).get<std::string>()};
+}
+
 Json json_of(const std::vector<ExpectedSize>& sizes) {
   Json list = Json::array();
   for (const auto& [input, dimension, smallest, tuned, largest, from] : sizes) {
@@ -173,9 +187,10 @@ std::vector<ExpectedSize> expected_sizes_from(const Json& list) {
 Json json_of(const LoadOptions& options) {
   const auto& [provider, provider_from, provider_libraries, provider_options, strict, device, memory_bytes, precision,
                min_cosine, cache_directory, intra_threads, inter_threads, optimization, profile, optimized_model,
-               optimized_graphs, precision_variants, session_config, custom_operator_libraries, map_weights, before,
-               after, pooled_output, cache_precision, expected_sizes, batch_axis, batch_axis_from, isolation,
-               restart_worker, preflight, preflight_timeout, sandbox, stop_grace, max_restart_delay, facts] = options;
+               optimized_graphs, precision_variants, compared_provider, session_config, custom_operator_libraries,
+               map_weights, before, after, pooled_output, cache_precision, expected_sizes, batch_axis, batch_axis_from,
+               isolation, restart_worker, preflight, preflight_timeout, sandbox, stop_grace, max_restart_delay, facts] =
+      options;
   (void)profile, (void)optimized_model, (void)isolation, (void)stop_grace, (void)max_restart_delay;
   (void)restart_worker, (void)preflight, (void)preflight_timeout, (void)batch_axis,
       (void)batch_axis_from;  // decided in the process that schedules the runs
@@ -196,6 +211,7 @@ Json json_of(const LoadOptions& options) {
   json["optimization"] = static_cast<int>(optimization);
   json["optimized_graphs"] = json_of(optimized_graphs);
   json["precision_variants"] = json_of(precision_variants);
+  json["compared_provider"] = json_of(compared_provider);
   json["session_config"] = json_of(session_config);
   json["custom_operator_libraries"] = json_of(custom_operator_libraries);
   json["sandbox"] = static_cast<int>(sandbox);
@@ -226,6 +242,7 @@ LoadOptions options_from(const Json& json) {
   options.optimization = static_cast<Optimization>(json.at("optimization").get<int>());
   options.optimized_graphs = graphs_from(json.at("optimized_graphs"));
   options.precision_variants = variants_from(json.at("precision_variants"));
+  options.compared_provider = compared_provider_from(json.at("compared_provider"));
   options.session_config = pairs_from(json.at("session_config"));
   options.custom_operator_libraries = paths_from(json.at("custom_operator_libraries"));
   options.sandbox = static_cast<Sandbox>(json.at("sandbox").get<int>());

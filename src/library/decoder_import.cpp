@@ -18,10 +18,12 @@
 #include "checkpoint/setting_files.h"
 #include "embedding/open_tokenizer.h"
 #include "embedding/recorded_texts.h"
+#include "evaluation/own_provider_comparison.h"
 #include "generation/decoder.h"
 #include "generation/genai_config.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
+#include "gpux/model_inspector.h"
 #include "importer/import_model.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
@@ -131,6 +133,8 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   ImportedPackage package{
       .stored = {}, .dimension = 0, .task = "text-generation", .verdict = {}, .variant = {}, .beside = {}};
   package.verdict = generation::verdict_of_first_token(load_located(located, settings));
+  content.compared_provider =
+      evaluation::compare_own_provider(located.onnx_file, ModelInspector::inspect(located.onnx_file), settings.options);
   package.stored = store.add(content, names);
   return package;
 }

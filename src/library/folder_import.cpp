@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/folders.h"
 #include "base/format_message.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/scratch_folder.h"
 #include "checkpoint/decoder_folder.h"
 #include "checkpoint/exported_files.h"
@@ -18,6 +20,7 @@
 #include "checkpoint/setting_files.h"
 #include "embedding/embedder.h"
 #include "embedding/open_tokenizer.h"
+#include "evaluation/own_provider_comparison.h"
 #include "generation/generation_config.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
@@ -102,6 +105,7 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
     add_to(settings.options, one);
   }
   Runtime runtime(located.onnx_file, settings.options);
+  content.compared_provider = evaluation::compare_own_provider(located.onnx_file, runtime.info(), settings.options);
   if (is_judge) {
     const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
     const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
@@ -351,6 +355,11 @@ ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, St
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_model(read, target, decoder); });
     folder = target;
+    if (checkpoint::is_decoder_folder(folder) && !decoder.blocks && imported->weights.empty()) {
+      const std::uint64_t weight_bytes = bytes_below(folder), memory_bytes = usable_memory_bytes(Machine::this_one());
+      Message advice = generation::quantization_advice(weight_bytes, memory_bytes);
+      if (!advice.empty()) imported->notes.push_back(std::move(advice));
+    }
   }
   std::optional<ImportedPackage> package;
   if (!names.empty()) package = store_any_folder(folder, names, flags, scratch, store, listener);

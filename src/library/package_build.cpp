@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "checkpoint/setting_files.h"
 #include "embedding/graph_pooling.h"
+#include "evaluation/own_provider_comparison.h"
 #include "gpux/error.h"
 #include "gpux/runtime.h"
 #include "library/other_folder.h"
@@ -189,6 +190,9 @@ BuiltPackage build_by(const fs::path& scratch, const BuildRequest& flags, Store&
     compile_pooled(flags, model, options);
     built.engine->bytes = bytes_below(built.engine->folder);
   }
+  runtime.reset();
+  content.compared_provider =
+      evaluation::compare_own_provider(model.located.onnx_file, model.info, model.settings.options);
   built.stored = store.add(content, names);
   return built;
 }

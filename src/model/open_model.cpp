@@ -96,6 +96,7 @@ Runtime load_located(const LocatedModel& located, LoadSettings settings) {
   if (located.stored) {
     options.map_weights = true;  // files of the store are never changed
     const std::filesystem::path& folder = located.package_folder;
+    options.compared_provider = located.stored->package.compared_provider;
     for (const Variant& variant : located.stored->package.variants) {
       const VariantTarget& target = variant.target;
       if (variant.precision) {

@@ -5,6 +5,7 @@
 
 #include "base/spelling.h"
 #include "provider/device_json.h"
+#include "provider/own_provider.h"
 #include "provider/table.h"
 
 namespace gpux {
@@ -44,6 +45,7 @@ bool is_worth_reporting(const ProviderAttempt& attempt, const Verdict& verdict) 
     const bool on_cpu = verdict.active.empty() || verdict.active == std::vector<std::string>{"cpu"};
     return on_cpu && attempt.outcome != Outcome::active && !is_for_other_systems(attempt);
   }
+  if (provider::is_own(attempt.id) && attempt.outcome == Outcome::not_needed) return verdict.requested == "auto";
   return attempt.outcome == Outcome::unavailable && verdict.requested != "auto" && verdict.requested != "fastest";
 }
 

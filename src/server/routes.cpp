@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/protocols/anthropic/routes.h"
+#include "server/protocols/cohere/routes.h"
 #include "server/protocols/ollama/routes.h"
 #include "server/protocols/open_inference/routes.h"
 #include "server/protocols/openai/routes.h"
@@ -101,7 +102,8 @@ std::span<const Route> all_routes() {
     std::vector<Route> joined;
     for (const std::span<const Route> some :
          {own::routes(), open_inference_v2::routes(), openai::routes(), responses::routes(), anthropic::routes(),
-          ollama::routes(), tei::routes(), own::document_routes(), open_inference_v2::repository_routes()}) {
+          ollama::routes(), tei::routes(), cohere::routes(), own::document_routes(),
+          open_inference_v2::repository_routes()}) {
       joined.insert(joined.end(), some.begin(), some.end());
     }
     return joined;

@@ -42,6 +42,10 @@ constexpr const char* variant_precision_key = "dev.gpux.variant.precision";
 constexpr const char* weight_bits_key = "dev.gpux.variant.weight-bits";
 constexpr const char* mean_cosine_key = "dev.gpux.variant.mean-cosine";
 constexpr const char* least_cosine_key = "dev.gpux.variant.least-cosine";
+constexpr const char* compared_provider_key = "dev.gpux.compared.provider";
+constexpr const char* compared_agreement_key = "dev.gpux.compared.least-cosine";
+constexpr const char* compared_samples_key = "dev.gpux.compared.samples";
+constexpr const char* compared_difference_key = "dev.gpux.compared.difference";
 constexpr const char* samples_key = "dev.gpux.variant.samples";
 constexpr std::string_view metadata_prefix = "dev.gpux.metadata.";
 
@@ -106,6 +110,31 @@ VariantPrecision precision_of(const Json& annotations) {
           .mean_cosine = number_of<double>(annotations, mean_cosine_key),
           .least_cosine = number_of<double>(annotations, least_cosine_key),
           .samples = number_of<unsigned>(annotations, samples_key)};
+}
+
+std::optional<ComparedProvider> compared_provider_of(const Json& annotations) {
+  ComparedProvider compared{.provider = text_of(annotations, compared_provider_key)};
+  if (compared.provider.empty()) return std::nullopt;
+  compared.difference = text_of(annotations, compared_difference_key);
+  constexpr std::size_t max_difference_bytes = 500;
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
+  if (std::ranges::any_of(compared.difference, is_control) || compared.difference.size() > max_difference_bytes) {
+    compared.difference = in_quotes(compared.difference);
+  }
+  if (!compared.difference.empty()) return compared;
+  compared.agreement = number_of<double>(annotations, compared_agreement_key);
+  compared.samples = number_of<unsigned>(annotations, compared_samples_key);
+  return compared;
+}
+
+void add_compared_provider(const ComparedProvider& compared, Json& annotations) {
+  annotations[compared_provider_key] = compared.provider;
+  if (!compared.difference.empty()) {
+    annotations[compared_difference_key] = compared.difference;
+    return;
+  }
+  annotations[compared_agreement_key] = fmt::format("{}", compared.agreement);
+  annotations[compared_samples_key] = std::to_string(compared.samples);
 }
 
 std::string digest_of(const Json& entry) {
@@ -200,6 +229,7 @@ PackageManifest decode(const Json& json) {
                     .revision = text_of(annotations, revision_key),
                     .file = text_of(annotations, origin_file_key),
                     .requested_revision = text_of(annotations, requested_revision_key)};
+  package.compared_provider = compared_provider_of(annotations);
   for (const auto& [key, value] : annotations.items()) {
     if (!key.starts_with(metadata_prefix) || !value.is_string()) continue;
     package.metadata.emplace_back(key.substr(metadata_prefix.size()), value.get<std::string>());
@@ -257,6 +287,7 @@ std::string encode_manifest(const PackageManifest& package, const Blob& config) 
   if (!package.origin.requested_revision.empty()) {
     annotations[requested_revision_key] = package.origin.requested_revision;
   }
+  if (package.compared_provider) add_compared_provider(*package.compared_provider, annotations);
   for (const auto& [key, value] : package.metadata) annotations[std::string(metadata_prefix) + key] = value;
   Json layers = Json::array();
   for (const StoredFile& file : package.files) layers.push_back(layer(file, package));

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "gpux/options.h"
 #include "store/blobs.h"
 #include "store/variant.h"
 
@@ -47,6 +49,7 @@ struct PackageManifest {
   std::vector<StoredFile> files;  ///< all of them, gpux.yml under that name
   std::vector<Variant> variants;
   PackageOrigin origin;
+  std::optional<ComparedProvider> compared_provider = {};
 
   [[nodiscard]] const StoredFile* find(std::string_view file) const noexcept;
   [[nodiscard]] std::uint64_t total_bytes() const noexcept;

@@ -144,7 +144,7 @@ PackageManifest Store::store_files(const PackageContent& content) const {
   PackageManifest package{content.name,       content.version,  content.description,
                           content.model_file, content.provider, content.precision,
                           content.shapes,     content.metadata, {},
-                          content.variants,   content.origin};
+                          content.variants,   content.origin,   content.compared_provider};
   for (const PackageFile& file : content.files) package.files.push_back({file.name, blobs_.add_file(file.source)});
   return package;
 }

@@ -36,6 +36,7 @@ struct PackageContent {
   std::vector<PackageFile> files;  ///< gpux.yml under that name
   std::vector<Variant> variants;   ///< their files are among `files`
   PackageOrigin origin;
+  std::optional<ComparedProvider> compared_provider = {};
 };
 
 /// A package that is in the store under a name.

@@ -266,6 +266,8 @@ const std::vector<KeyLine> key_table{
     {"POST", "/models/{name}/embed_sparse", 401},
     {"POST", "/rerank", 401},
     {"POST", "/models/{name}/rerank", 401},
+    {"POST", "/v1/rerank", 401},
+    {"POST", "/v2/rerank", 401},
     {"POST", "/similarity", 401},
     {"POST", "/models/{name}/similarity", 401},
     {"POST", "/tokenize", 401},

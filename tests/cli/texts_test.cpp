@@ -288,6 +288,48 @@ TEST_F(Texts, AreServedInEveryProtocol) {
   EXPECT_GT(server.json(post("/models/mood/tokenize", R"({"inputs": "a"})")).at(0).size(), 2U);
 }
 
+TEST_F(Texts, AreRankedForClientsOfCohereAndJina) {
+  const Serving server(gpux_, {"ranker=" + folder("rank-mpnet")});
+  const Json rank = answers("rank-mpnet").at("cases");
+  std::vector<std::string> texts;
+  for (const Json& pair : rank) texts.push_back(pair.at("text"));
+  const Json ranked = server.json(
+      post("/rerank", Json{{"query", rank.at(0).at("query")}, {"texts", texts}, {"return_text", true}}.dump()));
+  const Json asked{{"model", "ranker"},
+                   {"query", rank.at(0).at("query")},
+                   {"documents", texts},
+                   {"top_n", 2},
+                   {"return_documents", true}};
+  for (const char* path : {"/v1/rerank", "/v2/rerank"}) {
+    const Json answer = server.json(post(path, asked.dump()));
+    EXPECT_EQ(answer.at("model"), "ranker");
+    const Json& results = answer.at("results");
+    ASSERT_EQ(results.size(), 2U);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_EQ(results.at(i).at("index"), ranked.at(i).at("index"));
+      EXPECT_EQ(results.at(i).at("relevance_score"), ranked.at(i).at("score"));
+      EXPECT_EQ(results.at(i).at("document").at("text"), ranked.at(i).at("text"));
+    }
+  }
+  Json as_objects{{"query", rank.at(0).at("query")}, {"documents", Json::array()}};
+  for (const std::string& one : texts) as_objects["documents"].push_back({{"text", one}});
+  const Json all = server.json(post("/v1/rerank", as_objects.dump())).at("results");
+  ASSERT_EQ(all.size(), texts.size());
+  EXPECT_EQ(all.at(0), (Json{{"index", ranked.at(0).at("index")}, {"relevance_score", ranked.at(0).at("score")}}));
+  const std::map<std::string, std::string> refused{
+      {R"({"query": "a", "documents": []})", "documents is empty"},
+      {R"({"query": "a", "documents": "b"})", "documents is no list"},
+      {R"({"query": "a", "documents": ["b"], "top_n": 0})", "top_n"},
+      {R"({"query": "a", "documents": [{"title": "b"}]})", "documents[0].text"},
+      {R"({"query": "a", "documents": [7]})", "documents[0]"},
+      {R"({"query": "a", "documents": ["b"], "max_tokens_per_doc": 8})", "max_tokens_per_doc"},
+      {R"({"documents": ["b"]})", "query"},
+  };
+  for (const auto& [body, reason] : refused) {
+    EXPECT_THAT(server.json(post("/v2/rerank", body), 422).at("error").dump(), HasSubstr(reason)) << body;
+  }
+}
+
 // In one window, and in several.
 TEST_F(Texts, AreSearchedForAnswersByServers) {
   const std::string questions = folder("answers-distilbert");

@@ -164,6 +164,30 @@ TEST(QuantizationGate, PredictsTheTokensOfTexts) {
   EXPECT_NEAR(predictions.perplexity(), std::exp(-expected / 7), 1e-3 * std::exp(-expected / 7));
 }
 
+TEST(QuantizationGate, AdvisesWhereFloatWeightsAreTooManyBytes) {
+  struct Case {
+    std::uint64_t weight_bytes, memory_bytes;
+    const char* line;
+  };
+
+  constexpr std::uint64_t gigabyte = 1'000'000'000;
+  constexpr Case cases[] = {
+      {6 * gigabyte, 24 * gigabyte, ""},
+      {12 * gigabyte, 24 * gigabyte,
+       "for each token, at 20 GB/s 1.7 tokens a second; quantize int4 makes about 1.9 GB"},
+      {12 * gigabyte + 64, 24 * gigabyte, "are 12.0 GB, more than half of the memory (24.0 GB); quantize int4 makes"},
+      {6'666'666'666, 1000 * gigabyte, ""},
+      {6'700'000'000, 1000 * gigabyte, "at 20 GB/s 3.0 tokens a second"},
+      {0, 0, ""},
+      {1, 0, "more than half of the memory (0 B)"},
+  };
+  for (const Case& one : cases) {
+    const std::string line = to_string(quantization_advice(one.weight_bytes, one.memory_bytes));
+    EXPECT_EQ(line.empty(), std::string_view(one.line).empty()) << line;
+    EXPECT_THAT(line, HasSubstr(one.line));
+  }
+}
+
 TEST(QuantizationGate, ComparesAndRefuses) {
   const TextPredictions original{.most_probable = {1, 2, 3, 4}, .log_probability = -4 * std::log(10.0)};
   const TextPredictions quantized{.most_probable = {1, 2, 3, 9}, .log_probability = -4 * std::log(14.0)};

@@ -162,6 +162,13 @@ const std::vector<Interface>& interfaces() {
       {"text-embeddings-inference /rerank",
        "/rerank",
        {"query", "texts", "raw_scores", "return_text", "truncate", "truncation_direction"}},
+      {"Cohere rerank v1",
+       "/v1/rerank",
+       {"model", "query", "documents", "top_n", "rank_fields", "return_documents", "max_chunks_per_doc"}},
+      {"Cohere rerank v2", "/v2/rerank", {"model", "query", "documents", "top_n", "max_tokens_per_doc", "priority"}},
+      {"Jina rerank",
+       "/v1/rerank",
+       {"model", "query", "documents", "top_n", "return_documents", "return_embeddings", "truncation"}},
   };
   return all;
 }

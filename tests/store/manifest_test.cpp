@@ -69,6 +69,21 @@ TEST(PackageManifest, ReadsBackWhatItWrote) {
   EXPECT_EQ(encode_manifest(read, {digest('e'), 99}), text);
 }
 
+TEST(PackageManifest, KeepsWhatComparedProvidersCameTo) {
+  PackageManifest written = example();
+  for (const ComparedProvider& compared :
+       {ComparedProvider{.provider = "encoder", .agreement = 0.99999, .samples = 64, .difference = {}},
+        ComparedProvider{
+            .provider = "decoder", .agreement = 0, .samples = 0, .difference = "it claims 3 of 4 nodes"}}) {
+    written.compared_provider = compared;
+    EXPECT_EQ(decode_manifest(encode_manifest(written, {digest('e'), 99}), "it").compared_provider, compared);
+  }
+  written.compared_provider->difference = "two\nlines \x1b[2J";
+  const std::string shown =
+      decode_manifest(encode_manifest(written, {digest('e'), 99}), "it").compared_provider->difference;
+  EXPECT_EQ(shown.find_first_of("\n\x1b"), std::string::npos) << shown;
+}
+
 TEST(PackageManifest, ReadsManifestsOfOthers) {
   const PackageManifest package = decode_manifest(
       R"({"layers": [{"mediaType": "application/vnd.cncf.model.weight.v1.raw", "size": 3, "digest": "sha256:)" +

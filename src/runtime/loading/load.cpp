@@ -22,6 +22,7 @@
 #include "ort/core.h"
 #include "provider/engine_cache.h"
 #include "provider/options.h"
+#include "provider/own_provider.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/select.h"
@@ -453,10 +454,14 @@ void remove_profiles(const std::filesystem::path& prefix) {
   for (const std::filesystem::path& file : left) std::filesystem::remove(file, error);
 }
 
-Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
-  refuse_compiled_code(info, options);
+namespace {
+
+// `taken`: the provider of gpux's own that auto took; empty: none.
+Loaded load_by(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options,
+               std::string& taken) {
   Plan plan = make_plan(model, info, options, Machine::this_one());
   check_before(plan, options);
+  taken = plan.own_provider;
   const std::string wanted = insisted_on(plan);
 
   std::filesystem::path profile_prefix;
@@ -492,6 +497,38 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
           .float16_values = rewritten.float16_values(),
           .has_pooled_output = rewritten.is_pooled(),
           .written_graph = std::move(written)};
+}
+
+// Why it does not run the whole model; empty: it does.
+std::string missing_part(const Verdict& verdict, const ProviderAttempt& attempt) {
+  if (verdict.active == std::vector<std::string>{attempt.id}) return {};
+  return attempt.reason.empty() ? fmt::format("it claims {} of {} nodes", attempt.node_count, verdict.node_count)
+                                : attempt.reason;
+}
+
+}  // namespace
+
+Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
+  refuse_compiled_code(info, options);
+  std::string taken;
+  LoadOptions without = options;
+  try {
+    Loaded loaded = load_by(model, info, options, taken);
+    const ProviderAttempt* attempt = taken.empty() ? nullptr : attempt_of(loaded.verdict, taken);
+    if (attempt == nullptr || attempt->outcome == Outcome::failed) return loaded;
+    without.compared_provider->difference = missing_part(loaded.verdict, *attempt);
+    if (without.compared_provider->difference.empty()) {
+      loaded.verdict.notes.push_back(provider::note_of(*options.compared_provider));
+      return loaded;
+    }
+    loaded.session.reset();
+    remove_profiles(loaded.profile_prefix);
+  } catch (const Error& error) {
+    // Strict.
+    if (taken.empty() || error.code() != ErrorCode::provider_unavailable) throw;
+    without.compared_provider->difference = error.message();
+  }
+  return load_by(model, info, without, taken);
 }
 
 }  // namespace gpux::runtime

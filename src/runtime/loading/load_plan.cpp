@@ -15,6 +15,7 @@
 #include "ort/core.h"
 #include "provider/engine_cache.h"
 #include "provider/library_version.h"
+#include "provider/own_provider.h"
 #include "provider/placement.h"
 #include "provider/probe.h"
 #include "provider/remedy.h"
@@ -290,13 +291,49 @@ std::vector<ProviderReport> surveyed(const Request& request, const Supply& suppl
   return reports;
 }
 
+// gpux's own provider in place of the CPU provider, where its outputs were compared.
+void add_own_provider(const Supply& supply, const Subject& subject, const LoadOptions& options, Plan& plan) {
+  if (!options.compared_provider || !provider::is_own(options.compared_provider->provider)) return;
+  const ComparedProvider& compared = *options.compared_provider;
+  std::vector<ProviderReport> reports =
+      provider::survey(std::span(&compared.provider, 1), supply.cores, supply.plugins, supply.machine);
+  ProviderReport& report = reports.front();
+  provider::OwnProviderFacts facts{.unavailable = report.available ? std::string() : report.reason,
+                                   .has_fast_kernels = has_avx2(supply.machine),
+                                   .asked_precision = options.precision,
+                                   .model_precision = precision_of(subject.info),
+                                   .model_bytes = subject.info.total_bytes(),
+                                   .memory_bytes = options.memory_bytes.value_or(usable_memory_bytes(supply.machine))};
+  std::string reason = provider::reason_against(compared, facts);
+  if (reason.empty()) {
+    provider::confirm(reports, supply.plugins, supply.machine);
+    if (!report.available) reason = report.reason;
+  }
+  ProviderAttempt attempt;
+  attempt.id = compared.provider;
+  attempt.ort_name = report.ort_name;
+  attempt.source = report.source;
+  attempt.devices = report.devices;
+  attempt.outcome = reason.empty() ? Outcome::active : Outcome::not_needed;
+  attempt.reason = std::move(reason);
+  if (attempt.outcome == Outcome::active) {
+    add_candidate(report, options, subject, attempt, plan);
+    plan.own_provider = compared.provider;
+  } else {
+    attempt.remedy = format_message("ask for it by name: {} {}", setting_named("provider"), compared.provider);
+  }
+  // Before the CPU.
+  plan.verdict.tried.insert(plan.verdict.tried.end() - 1, std::move(attempt));
+}
+
 Plan make_plan(const Request& request, const Supply& supply, const Subject& subject, const LoadOptions& options) {
   Plan plan{.request = request,
             .candidates = {},
             .verdict = {},
             .precision = options.precision,
             .options = {},
-            .with_derived_shapes = {}};
+            .with_derived_shapes = {},
+            .own_provider = {}};
   const provider::System system = provider::this_system();
   std::vector<ProviderReport> reports = surveyed(plan.request, supply, options);
   const ort::Core& core = ort::Core::open(in_order(supply.cores, provider::core_for(plan.request, reports, system)));
@@ -312,6 +349,9 @@ Plan make_plan(const Request& request, const Supply& supply, const Subject& subj
   for (ProviderAttempt& attempt : verdict.tried) {
     if (attempt.outcome != Outcome::active) continue;
     add_candidate(*std::ranges::find(reports, attempt.id, &ProviderReport::id), options, subject, attempt, plan);
+  }
+  if (request.form == Request::Form::automatic && plan.candidates.empty()) {
+    add_own_provider(supply, subject, options, plan);
   }
   return plan;
 }

@@ -35,6 +35,7 @@ struct Plan {
   std::map<std::string, provider::ResolvedOptions>
       options;                                   ///< options of each provider that goes into the session, by id
   std::vector<std::string> with_derived_shapes;  ///< ids of providers that get shapes nobody named
+  std::string own_provider;                      ///< of gpux, that auto took: it must run the whole model; empty: none
 };
 
 /// Takes from the plan the shapes that nobody named, after a session with them failed for the reason. False: there are

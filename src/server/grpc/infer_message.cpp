@@ -301,6 +301,9 @@ InferMessage write_infer_message(const InferResponse& response) {
   head.set_model_name(std::string(response.model_name));
   head.set_model_version(std::string(response.model_version));
   head.set_id(response.call.id);
+  if (!response.verdict.empty()) {
+    (*head.mutable_parameters())["gpux_verdict"].set_string_param(std::string(response.verdict));
+  }
   for (const AnsweredOutput& output : outputs) {
     ModelInferResponse::InferOutputTensor& written = *head.add_outputs();
     written.set_name(output.name);

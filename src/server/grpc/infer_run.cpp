@@ -47,7 +47,8 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
                                                          .model_version = model->version(),
                                                          .call = *call,
                                                          .outputs = answer.outputs,
-                                                         .declared = model->declared_outputs()}));
+                                                         .declared = model->declared_outputs(),
+                                                         .verdict = model->ran_on().header}));
           } catch (...) {
             self->end(current_error(), {});
           }

@@ -32,6 +32,7 @@ ServedModel::ServedModel(ModelParts parts, std::shared_ptr<ModelStatistics> stat
     : parts_(std::move(parts)),
       device_uses_(std::move(device_uses)),
       declared_outputs_(declared_outputs_of(parts_)),
+      ran_on_(server::ran_on(parts_.session.workers.sessions.front()->verdict(), parts_.digest)),
       session_(parts_.session, std::move(statistics)) {
   if (parts_.image_tower) image_tower_.emplace(*parts_.image_tower, session_.statistics());
 }

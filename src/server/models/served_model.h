@@ -13,6 +13,7 @@
 
 #include "gpux/runtime.h"
 #include "server/models/model_parts.h"
+#include "server/models/ran_on.h"
 #include "server/models/served_session.h"
 
 namespace gpux::server {
@@ -42,6 +43,9 @@ class ServedModel {
 
   /// Verdict of runtime(), with the notes of engine() if there is one.
   [[nodiscard]] Verdict verdict() const;
+
+  /// The same in short, for each answer.
+  [[nodiscard]] const RanOn& ran_on() const noexcept { return ran_on_; }
 
   [[nodiscard]] const Workers& workers() const noexcept { return session_.workers(); }
 
@@ -146,6 +150,7 @@ class ServedModel {
   const ModelParts parts_;
   const std::vector<DeviceUse> device_uses_;
   const std::vector<DeclaredValue> declared_outputs_;
+  const RanOn ran_on_;
   std::mutex texts_mutex_;
   std::map<std::uint64_t, std::function<void()>> texts_;  // how to end them
   std::uint64_t last_texts_ = 0;

@@ -7,6 +7,7 @@
 
 #include "base/spelling.h"
 #include "server/protocols/error_answers.h"
+#include "server/protocols/verdict_header.h"
 
 namespace gpux::server {
 
@@ -25,7 +26,9 @@ void with_model(const RouteCall& call, ModelHandler handler) {
     if (const auto timeout = model->options().timeout) {
       of.work.deadline.bring_forward(of.request().arrived + *timeout);
     }
-    how(of, model);
+    RouteCall with = of;
+    with.exchange = with_verdict(of.exchange, model);
+    how(with, model);
   };
   if (const std::shared_ptr<ServedModel> model = call.service.repository.use_ready(name, call.version.value_or(""))) {
     handle(call, handler, model);

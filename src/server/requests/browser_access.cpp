@@ -124,8 +124,9 @@ bool BrowserAccess::may_read(std::string_view origin) const {
 void allow_page_to_read(http::Response& answer, std::string_view origin) {
   answer.headers.add("Access-Control-Allow-Origin", origin);
   answer.headers.add("Vary", "Origin");
-  answer.headers.add("Access-Control-Expose-Headers",
-                     "X-Request-Id, X-Queue-Time, X-Inference-Time, X-Total-Time, Retry-After, traceparent");
+  answer.headers.add(
+      "Access-Control-Expose-Headers",
+      "X-Request-Id, X-Queue-Time, X-Inference-Time, X-Total-Time, X-Gpux-Verdict, Retry-After, traceparent");
 }
 
 std::string content_type_problem(BodyKind kind, std::string_view content_type) {

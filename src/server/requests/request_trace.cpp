@@ -94,6 +94,9 @@ class Traced : public http::Exchange {
                                    {"peer", asked.peer ? *asked.peer : std::string("-")},
                                    {"request", names_.id}};
     if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
+    if (const auto verdict = response.headers.find("X-Gpux-Verdict")) {
+      fields.push_back({"ran_on", std::string(*verdict)});
+    }
     log::write(log::Level::info, "answered", fields);
   }
 

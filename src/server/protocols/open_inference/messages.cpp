@@ -343,6 +343,11 @@ http::Response write_infer_response(const InferResponse& response) {
     text += R"(,"id":)";
     append_json_string(text, response.call.id);
   }
+  if (!response.verdict.empty()) {
+    text += R"(,"parameters":{"gpux_verdict":)";
+    append_json_string(text, response.verdict);
+    text += '}';
+  }
   text += R"(,"outputs":[)";
   const std::vector<AnsweredOutput> answered = answered_outputs(response);
   for (std::size_t i = 0; i < answered.size(); ++i) {

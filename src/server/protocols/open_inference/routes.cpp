@@ -73,7 +73,8 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWo
                                                           .model_version = model->version(),
                                                           .call = *asked,
                                                           .outputs = result.outputs,
-                                                          .declared = model->declared_outputs()});
+                                                          .declared = model->declared_outputs(),
+                                                          .verdict = model->ran_on().header});
           add_times(response, result.times, arrived);
           exchange->respond(std::move(response));
         } catch (...) {

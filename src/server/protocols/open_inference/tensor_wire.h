@@ -73,6 +73,7 @@ struct InferResponse {
   const InferCall& call;
   const NamedValues& outputs;
   std::span<const DeclaredValue> declared = {};  ///< the labels for classification
+  std::string_view verdict = {};                 ///< RanOn::header, as the parameter `gpux_verdict`
 };
 
 struct AnsweredOutput {

@@ -86,6 +86,7 @@ void append_head(std::string& out, const AnswerHead& head, std::string_view obje
   append_json_string(out, head.id);
   out += fmt::format(R"(,"object":"{}","created":{},"model":)", object, head.created);
   append_json_string(out, head.model);
+  append_member(out, "system_fingerprint", head.fingerprint);
 }
 
 // Text or null, as a finish_reason.

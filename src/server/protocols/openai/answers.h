@@ -18,6 +18,7 @@ struct AnswerHead {
   std::string id;            ///< "chatcmpl-…", "cmpl-…"
   std::int64_t created = 0;  ///< seconds since 1970
   std::string model;
+  std::string fingerprint = {};  ///< system_fingerprint: RanOn::fingerprint
 };
 
 /// The answer to POST /v1/chat/completions. `choices` have all their parts.

@@ -27,7 +27,8 @@ AnswerHead head_of(std::string_view prefix, const ServedModel& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.id = fmt::format("{}-{}", prefix, name_request({}, {}).id),
           .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-          .model = model.name()};
+          .model = model.name(),
+          .fingerprint = model.ran_on().fingerprint};
 }
 
 // `context_length`, as vLLM has it; 0: the model generates no text, or is not known.

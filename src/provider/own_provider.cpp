@@ -1,0 +1,42 @@
+#include "provider/own_provider.h"
+
+#include <fmt/format.h>
+
+#include "base/format_message.h"
+#include "base/memory_size.h"
+
+namespace gpux::provider {
+namespace {
+
+// The model's weights are there twice while they are packed.
+constexpr std::uint64_t times_in_memory = 2;
+
+}  // namespace
+
+bool is_own(std::string_view id) noexcept {
+  return id == "encoder" || id == "decoder";
+}
+
+std::string reason_against(const ComparedProvider& compared, const OwnProviderFacts& facts) {
+  if (!compared.difference.empty()) return compared.difference;
+  if (!facts.unavailable.empty()) return facts.unavailable;
+  if (!facts.has_fast_kernels) return "without AVX2 it is slower than the CPU provider";
+  if (!facts.asked_precision.empty() && facts.asked_precision != facts.model_precision) {
+    return fmt::format("{} is asked for, and its outputs were compared in the model's own precision",
+                       facts.asked_precision);
+  }
+  if (facts.model_bytes > facts.memory_bytes / times_in_memory) {
+    return fmt::format("its weights of {} are in memory twice while it packs them, and there are {}",
+                       format_bytes(facts.model_bytes), format_bytes(facts.memory_bytes));
+  }
+  return {};
+}
+
+Message note_of(const ComparedProvider& compared) {
+  return format_message(
+      "{} is gpux's own, and was compared with the CPU provider (least cosine {}); {} cpu for ONNX "
+      "Runtime's",
+      compared.provider, compared.agreement, setting_named("provider"));
+}
+
+}  // namespace gpux::provider
