@@ -137,6 +137,10 @@ TEST_F(ServeResponses, CallToolsWhereTheyMust) {
   EXPECT_TRUE(Json::parse(call["arguments"].get<std::string>())["place"].is_string());
   EXPECT_EQ(whole["tools"], body["tools"]);
   EXPECT_EQ(without_ids(streamed(body).back()["response"]), without_ids(whole));
+  Json indented = body;
+  indented["stream"] = true;
+  const std::vector<Json> events = named_events<Json>(server_->ask(post("/v1/responses", indented.dump(2))).body);
+  EXPECT_EQ(without_ids(events.back()["response"]), without_ids(whole));
 
   // What the call returned, with the whole conversation and on top of the response: the same prompt.
   const Json output{{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "12"}};
@@ -231,6 +235,15 @@ TEST_F(ServeResponses, AreRefusedByName) {
   (void)refusal(body, "text.format");
   EXPECT_EQ(refusal(request(Json::array(), 1), "input"), "input has no item, and no response is continued");
   EXPECT_EQ(respond(Json{{"model", "none"}, {"input", "a"}}, 404)["error"]["code"], "model_not_found");
+}
+
+TEST(ServeResponsesOfNoNumber, AreNotKept) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"chatty", "--no-grpc", "--max-responses", "0"});
+  const Json answer = server.json(post("/v1/responses", R"({"input": "a", "max_output_tokens": 3})"));
+  EXPECT_EQ(answer["store"], false);
+  EXPECT_EQ(server.ask(get("/v1/responses/" + answer["id"].get<std::string>())).status, 404);
 }
 
 // Nobody reads, continues or forgets a response of another key.

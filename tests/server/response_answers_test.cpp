@@ -15,7 +15,11 @@ using test::types_of;
 using testing::ElementsAre;
 using Json = nlohmann::json;
 
-const ResponseHead head{.id = "resp_1", .created = 7, .model = "m", .repeated = R"(,"metadata":{})", .is_stored = true};
+const ResponseHead head{.id = "resp_1",
+                        .created = 7,
+                        .model = "m",
+                        .repeated = std::make_shared<const std::string>(R"(,"metadata":{})"),
+                        .is_stored = true};
 const AnswerUsage usage{.prompt_tokens = 5, .cached_tokens = 2, .generated_tokens = 4, .reasoning_tokens = 1};
 
 bool keep_all(const std::string& /*json*/, const ConversationItems& /*output*/) {

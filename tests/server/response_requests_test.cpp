@@ -97,6 +97,17 @@ TEST(ResponseRequests, ReadSettings) {
   EXPECT_EQ(repeated["tool_choice"], "auto");
 }
 
+// A line of a stream ends at a newline.
+TEST(ResponseRequests, AreRepeatedInOneLine) {
+  const ResponseRequest read = read_response_request(
+      "{\"input\": \"a\",\r\n\"instructions\": \"b\\nc\",\n\"tools\": "
+      "[\n{\"type\": \"function\",\r\n\"name\": \"f\"}]}");
+  EXPECT_EQ(read.repeated.find_first_of("\r\n"), std::string::npos) << read.repeated;
+  const Json repeated = Json::parse("{" + read.repeated.substr(1) + "}");
+  EXPECT_EQ(repeated["instructions"], "b\nc");
+  EXPECT_EQ(repeated["tools"][0]["name"], "f");
+}
+
 TEST(ResponseRequests, ReadTheFormOfAnAnswer) {
   const auto read = [](const std::string& format) {
     return read_response_request(R"({"input": "a", "text": {"format": )" + format + "}}");
@@ -193,6 +204,32 @@ TEST(ResponseRequests, AreRefusedByName) {
     const std::string body = std::string("{") + members + "}";
     EXPECT_THAT(refusal([&] { (void)read_response_request(body); }), HasSubstr(reason)) << body;
   }
+}
+
+// As Codex writes it (codex-rs, ResponsesApiRequest): the whole conversation each time, kept nowhere.
+TEST(ResponseRequests, TakeThoseOfCodex) {
+  const ResponseRequest read = read_response_request(R"({"model": "m", "instructions": "You are a coding agent.",
+    "input": [
+      {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions>"}]},
+      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
+      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "list the files"}]},
+      {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "ls"}],
+       "encrypted_content": null},
+      {"type": "function_call", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "call_id": "call_1"},
+      {"type": "function_call_output", "call_id": "call_1", "output": "{\"output\":\"a\",\"metadata\":{}}"}],
+    "tools": [{"type": "function", "name": "shell", "description": "Runs a command", "strict": false,
+      "parameters": {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}}},
+        "required": ["command"], "additionalProperties": false}}],
+    "tool_choice": "auto", "parallel_tool_calls": false, "reasoning": null, "store": false, "stream": true,
+    "include": [], "prompt_cache_key": "0199", "text": {"verbosity": "medium"}, "client_metadata": {"a": "b"}})");
+  EXPECT_FALSE(read.is_stored);
+  EXPECT_TRUE(read.is_streamed);
+  const std::vector<ChatMessage> messages = conversation_of(read.instructions, items_of(read));
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[0].content, "You are a coding agent.\n\n<permissions>");
+  EXPECT_EQ(messages[3].reasoning, "ls");
+  EXPECT_EQ(messages[3].tool_calls.at(0).arguments, R"({"command":["ls"]})");
+  EXPECT_EQ(messages[4].name, "shell");
 }
 
 // What asks for nothing is accepted.

@@ -107,9 +107,10 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   if (described.content.is_null()) described.content = json_content({{"type", "object"}});
   const bool waits = route.contract.answering == Answering::in_turn && !described.request.is_null();
   Json found{{"summary", route.summary}};
+  if (!described.parameters.is_null()) found["parameters"] = described.parameters;
   if (route.path.find("{id}") != std::string_view::npos) {
-    found["parameters"] =
-        Json::array({{{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}});
+    found["parameters"].push_back(
+        {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
   }
   if (!described.request.is_null()) found["requestBody"] = request_body(described, waits);
   Json answers{{"200", {{"description", "done"}, {"content", described.content}}}};

@@ -302,7 +302,7 @@ class ResponseWriter {
       append_item(out, items_[i], is_last ? last_status_ : "completed");
     }
     out += ']';
-    out += head_.repeated;
+    out += *head_.repeated;
     return out + fmt::format(R"(,"store":{},"usage":{}}})", head_.is_stored, usage.empty() ? "null" : usage);
   }
 

@@ -21,8 +21,8 @@ struct ResponseHead {
   std::string id;            ///< "resp_…"
   std::int64_t created = 0;  ///< seconds since 1970
   std::string model;
-  std::string repeated;    ///< ResponseRequest::repeated
-  bool is_stored = false;  ///< the client wants it to be kept
+  std::shared_ptr<const std::string> repeated;  ///< ResponseRequest::repeated
+  bool is_stored = false;                       ///< the client wants it to be kept
 };
 
 /// Keeps a finished response with the items of its output; false: there is no room for it.

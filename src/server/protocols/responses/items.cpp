@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -279,18 +280,18 @@ std::vector<RequestedItem> read_items(Members& members, bool has_json, const std
   return items;
 }
 
-void append_item(std::vector<ChatMessage>& messages, const ChatMessage& item) {
+void append_item(std::vector<ChatMessage>& messages, ChatMessage item) {
   const bool joins = item.role == "assistant" && !messages.empty() && messages.back().role == "assistant";
   if (!joins) {
-    messages.push_back(item);
+    messages.push_back(std::move(item));
     return;
   }
   ChatMessage& last = messages.back();
   const bool has_answered = !last.content.empty() || !last.tool_calls.empty();
   if (!item.tool_calls.empty()) {
-    last.tool_calls.insert(last.tool_calls.end(), item.tool_calls.begin(), item.tool_calls.end());
+    std::ranges::move(item.tool_calls, std::back_inserter(last.tool_calls));
   } else if (has_answered) {
-    messages.push_back(item);
+    messages.push_back(std::move(item));
   } else {
     last.content += item.content;
     last.reasoning += item.reasoning;
@@ -313,7 +314,7 @@ std::vector<ChatMessage> conversation_of(const std::string& instructions, const 
       const auto called = functions.find(message.tool_call_id);
       if (called != functions.end()) message.name = called->second;
     }
-    append_item(messages, message);
+    append_item(messages, std::move(message));
   }
   return messages;
 }

@@ -29,6 +29,6 @@ std::vector<RequestedItem> read_items(Members& members, bool has_json, const std
 std::vector<ChatMessage> conversation_of(const std::string& instructions, const ConversationItems& items);
 
 /// Appends what an item says to the conversation. Pure.
-void append_item(std::vector<ChatMessage>& messages, const ChatMessage& item);
+void append_item(std::vector<ChatMessage>& messages, ChatMessage item);
 
 }  // namespace gpux::server::responses

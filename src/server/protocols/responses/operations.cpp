@@ -84,7 +84,14 @@ Operation describe_deletion(const ServedList&) {
 }
 
 Operation describe_items(const ServedList&) {
-  return json_answer({{"type", "object"}, {"required", Json::array({"object", "data", "has_more"})}});
+  const auto parameter = [](const char* name, Json schema) {
+    return Json{{"name", name}, {"in", "query"}, {"schema", std::move(schema)}};
+  };
+  Operation operation = json_answer({{"type", "object"}, {"required", Json::array({"object", "data", "has_more"})}});
+  operation.parameters =
+      Json::array({parameter("limit", {{"type", "integer"}, {"minimum", 1}, {"maximum", max_listed_items}}),
+                   parameter("order", {{"enum", Json::array({"asc", "desc"})}}), parameter("after", text)});
+  return operation;
 }
 
 Operation describe_token_count(const ServedList&) {

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <cstddef>
+
 #include "server/protocols/openapi/operation.h"
 
 /// OpenAPI operations of the routes in routes.h, and schemas of their fields.
 namespace gpux::server::responses {
+
+/// Maximum number of items that are listed at once, as OpenAI limits it.
+inline constexpr std::size_t max_listed_items = 100;
 
 /// FieldSchemas.
 openapi::Json input_schema(const ServedList& models);

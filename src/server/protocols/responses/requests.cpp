@@ -196,6 +196,9 @@ std::string repeated_members(const ResponseRequest& read, std::string_view body)
     const bool is_there = found != written.end() && found->raw != "null";
     out += fmt::format(R"(,"{}":{})", name, is_there ? found->raw : otherwise);
   }
+  // Between its values only: they would end a line of a stream.
+  std::ranges::replace_if(
+      out, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   out += fmt::format(R"(,"top_logprobs":{},"truncation":"disabled","reasoning":{{"effort":null,"summary":null}})",
                      read.chat.settings.top_log_probabilities);
   return out;

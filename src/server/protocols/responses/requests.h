@@ -25,7 +25,7 @@ struct ResponseRequest {
   generation::ChatRequest chat;  ///< but for its messages
   ReasoningChoice reasoning;
   std::string form_member;  ///< what the form of the answer comes from: "text.format", "tools"; empty: it has none
-  /// Members of the answer that repeat the request, from ',"instructions":…' on.
+  /// Members of the answer that repeat the request, from ',"instructions":…' on, in one line.
   std::string repeated;
 };
 

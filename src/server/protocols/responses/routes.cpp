@@ -67,18 +67,21 @@ GenerationRequest generation_of(ResponseRequest& asked, const ConversationItems&
   return request;
 }
 
-ResponseHead head_of(const ResponseRequest& asked, const ServedModel& model) {
+ResponseHead head_of(ResponseRequest& asked, const ServedModel& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.id = random_id("resp_"),
           .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
           .model = model.name(),
-          .repeated = asked.repeated,
+          .repeated = std::make_shared<const std::string>(std::move(asked.repeated)),
           .is_stored = asked.is_stored};
 }
 
-KeepResponse keeper_of(const RouteCall& call, const std::string& id, ConversationItems input) {
-  return [&store = call.service.responses, owner = owner_of(call), id, input = std::move(input)](
-             const std::string& json, ConversationItems output) {
+// It holds memory for what the answer repeats of the request: in its last event, and in two at its beginning.
+KeepResponse keeper_of(const RouteCall& call, const ResponseHead& head, ConversationItems input) {
+  constexpr std::uint64_t copies = 4;
+  auto share = call.work.hold(copies * head.repeated->size(), "the answer");
+  return [&store = call.service.responses, owner = owner_of(call), id = head.id, input = std::move(input),
+          share = std::move(share)](const std::string& json, ConversationItems output) {
     StoredResponse response{.id = id, .json = json, .items = input, .input_items = input.size()};
     std::ranges::move(output, std::back_inserter(response.items));
     return store.keep(owner, std::move(response));
@@ -114,7 +117,8 @@ void create(const RouteCall& call) {
               const bool is_streamed = asked->request.is_streamed;
               const ResponseHead head = head_of(asked->request, *model);
               GenerationRequest request = generation_of(asked->request, asked->items, *model);
-              const KeepResponse keep = keeper_of(with, head.id, std::move(asked->items));
+              if (!head.is_stored) asked->items.clear();
+              const KeepResponse keep = keeper_of(with, head, std::move(asked->items));
               const auto memory = with.service.options.memory;
               if (is_streamed) {
                 request.rendering.events = [head, keep, memory](std::size_t /*prompt_tokens*/) {
@@ -166,13 +170,13 @@ void erase(const RouteCall& call) {
 }
 
 std::size_t limit_of(const http::Request& request) {
-  constexpr std::size_t usual = 20, most = 100;
+  constexpr std::size_t usual = 20;
   const auto given = request.query_parameter("limit");
   if (!given) return usual;
   std::size_t limit = 0;
   const auto [end, failure] = std::from_chars(given->data(), given->data() + given->size(), limit);
-  if (failure != std::errc() || end != given->data() + given->size() || limit == 0 || limit > most) {
-    refuse_member("limit", fmt::format("is no whole number from 1 to {}", most));
+  if (failure != std::errc() || end != given->data() + given->size() || limit == 0 || limit > max_listed_items) {
+    refuse_member("limit", fmt::format("is no whole number from 1 to {}", max_listed_items));
   }
   return limit;
 }
