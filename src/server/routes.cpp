@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "server/protocols/anthropic/routes.h"
 #include "server/protocols/cohere/routes.h"
@@ -95,6 +96,21 @@ Protocol protocol_of(std::span<const std::string_view> segments) {
   return first_segment == "api" ? Protocol::ollama : Protocol::own;
 }
 
+// Of the routes that fit; of those without captures where there are any, which are there for this path alone.
+std::vector<std::string> allowed_methods(std::span<const std::string_view> parts) {
+  std::vector<std::string> allowed;
+  bool is_exact = false;
+  Captures captures;
+  for (const Route& route : all_routes()) {
+    if (!fits(route.path, parts, captures)) continue;
+    const bool is_own = route.path.find('{') == std::string_view::npos;
+    if (is_exact && !is_own) continue;
+    if (is_own && !std::exchange(is_exact, true)) allowed.clear();
+    if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.emplace_back(route.method);
+  }
+  return allowed;
+}
+
 }  // namespace
 
 std::span<const Route> all_routes() {
@@ -127,10 +143,7 @@ RouteMatch match_route(const http::Request& request) {
     match.id = captures.id;
     return match;
   }
-  for (const Route& route : all_routes()) {
-    const bool is_new = std::ranges::find(match.allowed, route.method) == match.allowed.end();
-    if (is_new && fits(route.path, parts, captures)) match.allowed.emplace_back(route.method);
-  }
+  match.allowed = allowed_methods(parts);
   return match;
 }
 

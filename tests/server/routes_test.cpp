@@ -216,6 +216,7 @@ TEST(Routes, AreRefusedInTheProtocolOfTheirPath) {
            {"PUT", "/v2/models/stats", Protocol::open_inference, {"GET"}},
            {"GET", "/v1/chat", Protocol::openai, {}},
            {"PUT", "/v1/responses/resp_1", Protocol::openai, {"GET", "DELETE"}},
+           {"PUT", "/v1/responses/input_tokens", Protocol::openai, {"POST"}},
            {"GET", "/v1/messages", Protocol::anthropic, {"POST"}},
            {"GET", "/v1/messages/batches", Protocol::anthropic, {}},
            {"GET", "/v2/none", Protocol::open_inference, {}},

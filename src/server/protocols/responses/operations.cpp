@@ -31,6 +31,16 @@ Json response_schema() {
                                     "incomplete_details", "usage"})}};
 }
 
+// What is no path at all, the transport refuses, in its own form.
+Operation answer_of_kept(Json answer) {
+  Operation operation = json_answer(std::move(answer));
+  const Json refusal = any_of(Json::array({reference("OpenAIError"), reference("Error")}));
+  operation.failures = {
+      {"400",
+       {{"description", "the request does not fit; the message names the place"}, {"content", json_content(refusal)}}}};
+  return operation;
+}
+
 }  // namespace
 
 Json input_schema(const ServedList&) {
@@ -76,18 +86,18 @@ Operation describe_create(const ServedList&) {
 }
 
 Operation describe_response(const ServedList&) {
-  return json_answer(response_schema());
+  return answer_of_kept(response_schema());
 }
 
 Operation describe_deletion(const ServedList&) {
-  return json_answer({{"type", "object"}, {"required", Json::array({"id", "object", "deleted"})}});
+  return answer_of_kept({{"type", "object"}, {"required", Json::array({"id", "object", "deleted"})}});
 }
 
 Operation describe_items(const ServedList&) {
   const auto parameter = [](const char* name, Json schema) {
     return Json{{"name", name}, {"in", "query"}, {"schema", std::move(schema)}};
   };
-  Operation operation = json_answer({{"type", "object"}, {"required", Json::array({"object", "data", "has_more"})}});
+  Operation operation = answer_of_kept({{"type", "object"}, {"required", Json::array({"object", "data", "has_more"})}});
   operation.parameters =
       Json::array({parameter("limit", {{"type", "integer"}, {"minimum", 1}, {"maximum", max_listed_items}}),
                    parameter("order", {{"enum", Json::array({"asc", "desc"})}}), parameter("after", text)});
