@@ -29,14 +29,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_
     {"template_values", "chat_template_kwargs"},
 }};
 
-std::optional<std::string_view> member_of_setting(std::string_view name) {
+std::optional<std::string_view> member_of_setting(std::string_view name, const NamedMembers& members) {
+  if (name == "reasoning" && !members.reasoning.empty()) return members.reasoning;
   const auto row = std::ranges::find(setting_members, name, &std::pair<std::string_view, std::string_view>::first);
   return row == setting_members.end() ? std::nullopt : std::optional(row->second);
-}
-
-std::string name_in_request(const Subject& subject) {
-  const auto member = subject.kind == Subject::Kind::setting ? member_of_setting(subject.name) : std::nullopt;
-  return member ? std::string(*member) : to_string(subject);
 }
 
 std::string joined(const std::string& member, std::string_view what) {
@@ -60,7 +56,11 @@ std::optional<RequestError> error_of_member(const Error& error, const NamedMembe
   if (!is_of_request || subject == nullptr) return std::nullopt;
   switch (subject->kind) {
     case Subject::Kind::setting:
-      if (const auto member = member_of_setting(subject->name)) {
+      if (const auto member = member_of_setting(subject->name, members)) {
+        const auto name_in_request = [&](const Subject& one) {
+          const auto of_one = one.kind == Subject::Kind::setting ? member_of_setting(one.name, members) : std::nullopt;
+          return of_one ? std::string(*of_one) : to_string(one);
+        };
         return RequestError(Error(ErrorCode::invalid_input, error.message(name_in_request)), std::string(*member),
                             MemberProblem::invalid);
       }

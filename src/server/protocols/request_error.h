@@ -38,8 +38,9 @@ class RequestError : public Error {
 
 /// Members of a request for texts that have other names in other protocols.
 struct NamedMembers {
-  std::string prompt;  ///< "messages", "prompt"
-  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
+  std::string prompt;     ///< "messages", "prompt"
+  std::string form;       ///< what the form of the answer comes from: "response_format", "tools"
+  std::string reasoning;  ///< what ChatOptions::reasoning comes from: "reasoning_effort", "think"
 };
 
 /// The library's error about a setting, the prompt or the form of the answer, as one about the member of the request
