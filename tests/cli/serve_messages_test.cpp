@@ -137,12 +137,13 @@ TEST_F(ServeMessages, ThinkWhereTheyAreTold) {
   body["thinking"] = {{"type", "disabled"}};
   EXPECT_EQ(answer(body)["content"][0]["type"], "text");
   body["model"] = "thinks";
-  EXPECT_EQ(refusal(body), "thinking: 'thinks' always thinks before it answers");
+  EXPECT_THAT(refusal(body), HasSubstr("thinking is 'none', and the model always thinks before it answers"));
   body.erase("thinking");
   EXPECT_EQ(answer(body)["content"][0]["type"], "thinking");
-  body["model"] = "chatty";
   body["output_config"] = {{"effort", "low"}};
-  EXPECT_THAT(refusal(body), HasSubstr("output_config.effort is 'low'"));
+  EXPECT_THAT(refusal(body), HasSubstr("output_config.effort is 'low', and the model has no levels of thinking"));
+  body["output_config"] = {{"effort", "high"}};
+  EXPECT_EQ(answer(body)["content"][0]["type"], "thinking");
 }
 
 TEST_F(ServeMessages, EndWhereTheyAreTold) {

@@ -123,6 +123,13 @@ TEST_F(ServeResponses, ThinkBeforeTheyAnswer) {
   EXPECT_FALSE(whole["output"][0]["content"][0]["text"].get<std::string>().empty());
   EXPECT_GT(whole["usage"]["output_tokens_details"]["reasoning_tokens"], 0);
   EXPECT_EQ(without_ids(streamed(body).back()["response"]), without_ids(whole));
+  // Where the template can be told how much.
+  body["model"] = "chatty";
+  const Json plain = respond(body);
+  body["reasoning"] = {{"effort", "low"}};
+  const Json told = respond(body);
+  EXPECT_GT(told["usage"]["input_tokens"], plain["usage"]["input_tokens"]) << "<thinks true>";
+  EXPECT_EQ(told["reasoning"]["effort"], "low");
 }
 
 TEST_F(ServeResponses, CallToolsWhereTheyMust) {
@@ -224,7 +231,9 @@ TEST_F(ServeResponses, AreRefusedByName) {
   EXPECT_THAT(refusal(body, "max_output_tokens"), HasSubstr("max_output_tokens is 100000; accepted: up to"));
   body = request("a", 1);
   body["reasoning"] = {{"effort", "high"}};
-  EXPECT_THAT(refusal(body, "reasoning.effort"), HasSubstr("reasoning.effort is 'high'"));
+  body["model"] = "thinks";
+  EXPECT_THAT(refusal(body, "reasoning.effort"),
+              HasSubstr("reasoning.effort is 'high', and the model has no levels of thinking"));
   body = request("a", 1);
   body["previous_response_id"] = "resp_0";
   EXPECT_EQ(refusal(body, "previous_response_id"), "previous_response_id is 'resp_0', and no such response is kept");

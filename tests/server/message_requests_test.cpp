@@ -70,16 +70,53 @@ TEST(MessageRequests, ReadSettings) {
 
 TEST(MessageRequests, ReadThinking) {
   const auto read = [](const std::string& members) { return read_message_request("{" + hello + members + "}"); };
-  EXPECT_EQ(read("").reasoning.thinks, false);
-  EXPECT_TRUE(read("").reasoning.is_wish) << "nobody said so";
-  const MessageRequest enabled = read(R"(, "thinking": {"type": "enabled", "budget_tokens": 1024})");
-  EXPECT_EQ(enabled.reasoning.thinks, true);
-  EXPECT_FALSE(enabled.reasoning.is_wish);
-  EXPECT_EQ(read(R"(, "thinking": {"type": "disabled"})").reasoning.thinks, false);
+  EXPECT_EQ(read("").thinking, Thinking::absent);
+  EXPECT_EQ(read("").effort, std::nullopt);
+  EXPECT_EQ(read(R"(, "thinking": {"type": "enabled", "budget_tokens": 1024})").thinking, Thinking::enabled);
+  EXPECT_EQ(read(R"(, "thinking": {"type": "disabled"})").thinking, Thinking::disabled);
   const MessageRequest adaptive = read(R"(, "thinking": {"type": "adaptive", "display": "omitted"})");
-  EXPECT_EQ(adaptive.reasoning.thinks, std::nullopt);
+  EXPECT_EQ(adaptive.thinking, Thinking::adaptive);
   EXPECT_FALSE(adaptive.shows_thinking);
-  EXPECT_EQ(read(R"(, "output_config": {"effort": "high"})").reasoning.effort, "high");
+  EXPECT_EQ(read(R"(, "output_config": {"effort": "high"})").effort, ReasoningEffort::high);
+  EXPECT_EQ(read(R"(, "output_config": {"effort": "max"})").effort, ReasoningEffort::xhigh);
+}
+
+TEST(MessageRequests, AskForReasoningAsTheTemplateKnowsIt) {
+  using enum ReasoningEffort;
+  const std::string never = "{{ messages }}", always = "{{ messages }}<think></think>",
+                    can_switch = always + "{% if enable_thinking %}{% endif %}",
+                    has_levels = always + "{{ reasoning_effort }}";
+  const AskedReasoning nothing, off{.effort = none, .member = "thinking"}, on{.effort = usual, .member = "thinking"};
+  const auto of_effort = [](ReasoningEffort effort) {
+    return AskedReasoning{.effort = effort, .member = "output_config.effort"};
+  };
+
+  struct {
+    Thinking thinking;
+    std::optional<ReasoningEffort> effort;
+    const std::string& template_text;
+    AskedReasoning asked;
+  } const cases[]{
+      {Thinking::absent, {}, never, off},
+      {Thinking::absent, {}, can_switch, off},
+      {Thinking::absent, {}, always, nothing},
+      {Thinking::adaptive, {}, can_switch, nothing},
+      {Thinking::enabled, {}, can_switch, on},
+      {Thinking::enabled, {}, never, on},
+      {Thinking::disabled, {}, always, off},
+      {Thinking::disabled, low, has_levels, off},
+      {Thinking::absent, low, has_levels, of_effort(low)},
+      {Thinking::enabled, high, has_levels, of_effort(high)},
+      {Thinking::enabled, high, can_switch, on},
+      {Thinking::adaptive, high, always, nothing},
+      {Thinking::adaptive, low, never, of_effort(low)},
+  };
+
+  for (const auto& [thinking, effort, template_text, asked] : cases) {
+    const AskedReasoning found = asked_reasoning(thinking, effort, template_text);
+    EXPECT_EQ(found.effort, asked.effort) << template_text;
+    EXPECT_EQ(found.member, asked.member) << template_text;
+  }
 }
 
 TEST(MessageRequests, ReadTools) {
@@ -136,6 +173,8 @@ TEST(MessageRequests, AreRefusedByName) {
       {hello + R"(, "temperature": -1)", "temperature is -1; accepted: 0 to 100"},
       {hello + R"(, "thinking": {"type": "sometimes"})",
        "thinking.type is 'sometimes'; accepted: enabled, disabled, adaptive"},
+      {hello + R"(, "output_config": {"effort": "extreme"})",
+       "output_config.effort is 'extreme'; accepted: low, medium, high, xhigh, max"},
       {hello + R"(, "tools": [{"type": "bash_20250124", "name": "bash"}])",
        "tools[0].type is 'bash_20250124'; accepted: custom"},
       {hello + R"(, "tools": [{"name": "f"}])", "tools[0].input_schema is missing"},

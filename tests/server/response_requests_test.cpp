@@ -172,6 +172,8 @@ TEST(ResponseRequests, AreRefusedByName) {
       {R"("input": [{"type": "function_call_output", "call_id": "1"}])", "input[0].output is missing"},
       {R"("input": [{"type": "item_reference"}])", "input[0].id is missing"},
       {R"("input": "a", "reasoning": {"mode": "pro"})", "reasoning.mode: accepted: standard"},
+      {R"("input": "a", "reasoning": {"effort": "huge"})",
+       "reasoning.effort is 'huge'; accepted: none, minimal, low, medium, high, xhigh"},
       {R"("input": "a", "background": true)",
        "background: responses are generated while the client waits; accepted: false"},
       {R"("input": "a", "conversation": "c")", "conversation: accepted is previous_response_id"},

@@ -1,8 +1,11 @@
 // Responses that are kept: for whom, how many, how large, and how long.
 #include "server/protocols/response_store.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,6 +92,26 @@ TEST(ResponseStore, ForgetsWhatIsTooOld) {
   EXPECT_EQ(store.find(nobody, "a", start + std::chrono::seconds(10)), nullptr);
   EXPECT_NE(store.find(nobody, "b", start + std::chrono::seconds(10)), nullptr);
   EXPECT_EQ(store.count(), 1U);
+}
+
+// Also where nobody asks for them.
+TEST(ResponseStore, ForgetsInTime) {
+  std::vector<std::pair<Clock::time_point, std::function<void()>>> calls;
+  ResponseStore store({.time_to_live = std::chrono::milliseconds(1)}, nullptr,
+                      [&](auto when, std::function<void()> call) { calls.emplace_back(when, std::move(call)); });
+  const Clock::time_point start = Clock::now() - std::chrono::hours(1);
+  ASSERT_TRUE(store.keep(nobody, response("a"), start));
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].first, start + std::chrono::milliseconds(1));
+  ASSERT_TRUE(store.keep(nobody, response("b", {item("out")}, 0), Clock::now() + std::chrono::hours(1)));
+  EXPECT_EQ(calls.size(), 1U) << "one at a time";
+  EXPECT_EQ(store.count(), 1U) << "a is too old then";
+  calls[0].second();
+  EXPECT_EQ(store.count(), 1U);
+  ASSERT_EQ(calls.size(), 2U) << "for b";
+  EXPECT_TRUE(store.erase(nobody, "b"));
+  calls[1].second();
+  EXPECT_EQ(calls.size(), 2U) << "there is none";
 }
 
 TEST(ResponseStore, StaysWithinItsBytes) {

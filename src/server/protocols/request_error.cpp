@@ -30,6 +30,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_
 }};
 
 std::optional<std::string_view> member_of_setting(std::string_view name, const NamedMembers& members) {
+  if (name == "reasoning" && !members.reasoning.empty()) return members.reasoning;
   for (const std::span<const std::pair<std::string_view, std::string_view>> table :
        {members.settings, std::span<const std::pair<std::string_view, std::string_view>>(setting_members)}) {
     const auto row = std::ranges::find(table, name, &std::pair<std::string_view, std::string_view>::first);

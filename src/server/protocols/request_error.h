@@ -40,8 +40,9 @@ class RequestError : public Error {
 
 /// Members of a request for texts that have other names in other protocols.
 struct NamedMembers {
-  std::string prompt;  ///< "messages", "prompt"
-  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
+  std::string prompt;     ///< "messages", "prompt"
+  std::string form;       ///< what the form of the answer comes from: "response_format", "tools"
+  std::string reasoning;  ///< what ChatOptions::reasoning comes from: "reasoning_effort", "think"
   /// Settings whose members have other names than in most protocols: {"max_tokens", "max_output_tokens"}. Static.
   std::span<const std::pair<std::string_view, std::string_view>> settings = {};
 };

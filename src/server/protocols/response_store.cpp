@@ -38,8 +38,11 @@ std::size_t ConversationItem::bytes() const noexcept {
   return bytes;
 }
 
-ResponseStore::ResponseStore(const ResponseStoreOptions& options, std::shared_ptr<MemoryBudget> memory)
-    : options_(options), memory_(std::move(memory)), budget_(budget_of(options_, memory_.get())) {}
+ResponseStore::ResponseStore(const ResponseStoreOptions& options, std::shared_ptr<MemoryBudget> memory, CallAt call_at)
+    : options_(options),
+      memory_(std::move(memory)),
+      budget_(budget_of(options_, memory_.get())),
+      call_at_(std::move(call_at)) {}
 
 // Of the store's limit, and of the memory for requests. What was taken for items before it fails is theirs, and goes
 // with them.
@@ -76,6 +79,17 @@ void ResponseStore::drop_old(Clock::time_point now) {
   while (!records_.empty() && records_.front().expires <= now) drop(records_.begin());
 }
 
+// One call at a time waits, for the oldest response.
+void ResponseStore::forget_in_time() {
+  if (!call_at_ || records_.empty() || std::exchange(is_called_later_, true)) return;
+  call_at_(records_.front().expires, [this] {
+    const std::lock_guard lock(mutex_);
+    is_called_later_ = false;
+    drop_old(Clock::now());
+    forget_in_time();
+  });
+}
+
 // Those that are gone: now and then, so that it costs little for each response.
 void ResponseStore::forget_items() {
   constexpr std::size_t few = 64;
@@ -110,6 +124,7 @@ bool ResponseStore::keep(const ResponseOwner& owner, StoredResponse response, Cl
   ++counts_[owner];
   records_.push_back(std::move(record));
   by_id_[kept.id] = std::prev(records_.end());
+  forget_in_time();
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -62,9 +63,12 @@ class ResponseStore {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// Calls the function at that time, on any thread; not after the store is gone.
+  using CallAt = std::function<void(Clock::time_point when, std::function<void()> call)>;
+
   /// `memory`: that of requests, of which a kept response takes its share, and of which the store takes an eighth at
-  /// most; null: no limit.
-  ResponseStore(const ResponseStoreOptions& options, std::shared_ptr<MemoryBudget> memory);
+  /// most; null: no limit. `call_at`: by which old responses are forgotten in time; null: they are with the next call.
+  ResponseStore(const ResponseStoreOptions& options, std::shared_ptr<MemoryBudget> memory, CallAt call_at = nullptr);
 
   /// False, and not kept, where there is no room even without any other.
   bool keep(const ResponseOwner& owner, StoredResponse response, Clock::time_point now = Clock::now());
@@ -107,17 +111,20 @@ class ResponseStore {
   bool make_room();
   void drop(Records::iterator record);
   void drop_old(Clock::time_point now);
+  void forget_in_time();
   void forget_items();
   [[nodiscard]] Records::iterator find_record(const ResponseOwner& owner, const std::string& id);
 
   const ResponseStoreOptions options_;
   std::shared_ptr<MemoryBudget> memory_;
   std::shared_ptr<MemoryBudget> budget_;  // of the store alone
+  const CallAt call_at_;
   mutable std::mutex mutex_;
   Records records_;  // the oldest first
   std::unordered_map<std::string, Records::iterator> by_id_;
   std::unordered_map<std::string, OwnedItem> items_;  // of outputs
   std::size_t items_after_forgetting_ = 0;
+  bool is_called_later_ = false;                 // forget_in_time() is to be called
   std::map<ResponseOwner, std::size_t> counts_;  // of responses
 };
 

@@ -49,7 +49,8 @@ struct ServiceState {
         options(std::move(settings)),
         routes(all_routes),
         member_rules(options.is_strict),
-        responses(options.stored_responses, options.memory),
+        responses(options.stored_responses, options.memory,
+                  [this](auto when, std::function<void()> call) { limits.at(when, std::move(call)); }),
         readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
 
   ModelRepository& repository;

@@ -63,7 +63,10 @@ constexpr std::array<Field, 3> thinking_table{{
     {"display", choice, optional, nullptr, displays},
 }};
 
-constexpr std::array<Field, 2> output_table{{{"effort", text}, {"format", other}}};
+constexpr std::array<std::string_view, 5> efforts{"low", "medium", "high", "xhigh", "max"};
+constexpr std::array effort_meanings{ReasoningEffort::low, ReasoningEffort::medium, ReasoningEffort::high,
+                                     ReasoningEffort::xhigh, ReasoningEffort::xhigh};
+constexpr std::array<Field, 2> output_table{{{"effort", choice, optional, nullptr, efforts}, {"format", other}}};
 
 constexpr std::array<std::string_view, 1> format_types{"json_schema"};
 constexpr std::array<Field, 2> format_table{{
@@ -77,31 +80,21 @@ constexpr std::array<Field, 1> management_table{{{"edits", other}}};
 constexpr std::array<std::string_view, 1> edit_types{"clear_thinking_20251015"};
 constexpr std::array<Field, 2> edit_table{{{"type", choice, required, nullptr, edit_types}, ignored_field("keep")}};
 
-// Nobody who leaves it out expects thinking: Anthropic's models do not think then.
 void read_thinking(Members& members, MessageRequest& read) {
-  enum Type : std::size_t { enabled, disabled, adaptive };
-
-  ReasoningChoice& choice = read.reasoning;
-  choice.thinks_member = "thinking";
+  constexpr std::array meanings{Thinking::enabled, Thinking::disabled, Thinking::adaptive};
   const RequestJson* asked = members.find("thinking");
-  choice.is_wish = asked == nullptr;
-  if (asked == nullptr) {
-    choice.thinks = false;
-    return;
-  }
+  if (asked == nullptr) return;
   Members thinking = members.inside(*asked, "thinking", thinking_table);
-  const std::size_t type = thinking.choice("type").value_or(adaptive);
+  if (const auto type = thinking.choice("type")) read.thinking = meanings.at(*type);
   read.shows_thinking = thinking.choice("display").value_or(0) == 0;
   thinking.finish();
-  if (type != adaptive) choice.thinks = type == enabled;
 }
 
 void read_output(Members& members, std::string_view body, MessageRequest& read) {
-  read.reasoning.effort_member = "output_config.effort";
   const RequestJson* asked = members.find("output_config");
   if (asked == nullptr) return;
   Members output = members.inside(*asked, "output_config", output_table);
-  read.reasoning.effort = output.text("effort");
+  if (const auto effort = output.choice("effort")) read.effort = effort_meanings.at(*effort);
   const RequestJson* value = output.find("format");
   output.finish();
   if (value == nullptr) return;

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "generation/chat_plan.h"
-#include "server/protocols/reasoning_choice.h"
+#include "server/protocols/anthropic/reasoning.h"
 #include "server/protocols/request_json.h"
 
 /// Requests of Anthropic's clients. Source: Anthropic's API reference, "Create a Message" and "Count tokens in a
@@ -16,9 +17,10 @@ namespace gpux::server::anthropic {
 struct MessageRequest {
   std::string model;  ///< empty: not given
   generation::ChatRequest chat;
-  ReasoningChoice reasoning;
-  bool shows_thinking = true;  ///< thinking blocks have their text
-  std::string form_member;     ///< what the form of the answer comes from: "output_config.format"; empty: it has none
+  Thinking thinking = Thinking::absent;
+  std::optional<ReasoningEffort> effort;  ///< of output_config
+  bool shows_thinking = true;             ///< thinking blocks have their text
+  std::string form_member;  ///< what the form of the answer comes from: "output_config.format"; empty: it has none
   bool is_streamed = false;
 };
 

@@ -16,10 +16,17 @@ namespace gpux::server::anthropic {
 namespace {
 
 GenerationRequest generation_of(MessageRequest& asked, const ServedModel& model) {
-  asked.chat.options.template_values = reasoning_values(asked.reasoning, model);
-  GenerationRequest request{
-      .asked = std::move(asked.chat),
-      .members = {.prompt = "messages", .form = std::move(asked.form_member), .settings = setting_names()}};
+  AskedReasoning reasoning;
+  if (model.chat() != nullptr) {
+    const std::string& text = model.chat()->template_text(generation::offers_tools(asked.chat.options));
+    reasoning = asked_reasoning(asked.thinking, asked.effort, text);
+  }
+  asked.chat.options.reasoning = reasoning.effort;
+  GenerationRequest request{.asked = std::move(asked.chat),
+                            .members = {.prompt = "messages",
+                                        .form = std::move(asked.form_member),
+                                        .reasoning = std::move(reasoning.member),
+                                        .settings = setting_names()}};
   request.rendering.kept_as = AnswerParts::in_order;
   // Clients have to name max_tokens, and do not know the context.
   request.limits_tokens = true;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/utf8_prefix.h"
+#include "generation/reasoning_request.h"
 #include "server/protocols/generation_fields.h"
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/texts.h"
@@ -89,7 +90,7 @@ constexpr std::array<Field, 5> format_table{{
 
 // The reasoning itself is answered, and no summary of it.
 constexpr std::array<Field, 5> reasoning_table{{
-    {"effort", text},
+    {"effort", choice, optional, nullptr, generation::effort_names},
     ignored_field("summary"),
     ignored_field("generate_summary"),
     refused_field("mode", "accepted: standard", R"("standard")"),
@@ -123,12 +124,13 @@ void read_format(Members& members, std::string_view body, ResponseRequest& read)
   constraint.text = member_text(member_text(member_text(body, "text"), "format"), "schema");
 }
 
-void read_reasoning(Members& members, ReasoningChoice& choice) {
-  choice.effort_member = "reasoning.effort";
+void read_reasoning(Members& members, ChatOptions& options) {
   const RequestJson* asked = members.find("reasoning");
   if (asked == nullptr) return;
   Members reasoning = members.inside(*asked, "reasoning", reasoning_table);
-  choice.effort = reasoning.text("effort");
+  if (const auto effort = reasoning.choice("effort")) {
+    options.reasoning = generation::effort_named(generation::effort_names.at(*effort));
+  }
   reasoning.finish();
 }
 
@@ -199,8 +201,11 @@ std::string repeated_members(const ResponseRequest& read, std::string_view body)
   // Between its values only: they would end a line of a stream.
   std::ranges::replace_if(
       out, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-  out += fmt::format(R"(,"top_logprobs":{},"truncation":"disabled","reasoning":{{"effort":null,"summary":null}})",
-                     read.chat.settings.top_log_probabilities);
+  const std::optional<ReasoningEffort>& effort = read.chat.options.reasoning;
+  out += fmt::format(
+      R"(,"top_logprobs":{},"truncation":"disabled","reasoning":{{"effort":{},"summary":null}})",
+      read.chat.settings.top_log_probabilities,
+      effort ? fmt::format("\"{}\"", generation::effort_names.at(static_cast<std::size_t>(*effort))) : "null");
   return out;
 }
 
@@ -246,7 +251,7 @@ ResponseRequest read_response_request(std::string_view body, const BodyReading& 
   read_tool_choice(members, read_tools(members, body, read.chat.options), read.chat.options);
   read_format(members, body, read);
   if (read.form_member.empty() && read.chat.options.tool_choice == ToolChoice::required) read.form_member = "tools";
-  read_reasoning(members, read.reasoning);
+  read_reasoning(members, read.chat.options);
   (void)members.choice("truncation");
   members.finish();
   check_settings(read.chat.settings, {.prompt = {}, .form = {}, .settings = setting_names()});

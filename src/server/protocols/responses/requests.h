@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "generation/chat_plan.h"
-#include "server/protocols/reasoning_choice.h"
 #include "server/protocols/request_json.h"
 #include "server/protocols/responses/items.h"
 
@@ -23,8 +22,7 @@ struct ResponseRequest {
   bool is_stored = true;
   bool is_streamed = false;
   generation::ChatRequest chat;  ///< but for its messages
-  ReasoningChoice reasoning;
-  std::string form_member;  ///< what the form of the answer comes from: "text.format", "tools"; empty: it has none
+  std::string form_member;       ///< what the form of the answer comes from: "text.format", "tools"; empty: it has none
   /// Members of the answer that repeat the request, from ',"instructions":…' on, in one line.
   std::string repeated;
 };

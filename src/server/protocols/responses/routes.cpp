@@ -56,13 +56,14 @@ std::uint64_t bytes_of(const ConversationItems& items) {
   return bytes;
 }
 
-GenerationRequest generation_of(ResponseRequest& asked, const ConversationItems& items, const ServedModel& model) {
+GenerationRequest generation_of(ResponseRequest& asked, const ConversationItems& items) {
   if (items.empty()) refuse_member("input", "has no item, and no response is continued");
   asked.chat.messages = conversation_of(asked.instructions, items);
-  asked.chat.options.template_values = reasoning_values(asked.reasoning, model);
-  GenerationRequest request{
-      .asked = std::move(asked.chat),
-      .members = {.prompt = "input", .form = std::move(asked.form_member), .settings = setting_names()}};
+  GenerationRequest request{.asked = std::move(asked.chat),
+                            .members = {.prompt = "input",
+                                        .form = std::move(asked.form_member),
+                                        .reasoning = "reasoning.effort",
+                                        .settings = setting_names()}};
   request.rendering.kept_as = AnswerParts::in_order;
   return request;
 }
@@ -116,7 +117,7 @@ void create(const RouteCall& call) {
             [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
               const bool is_streamed = asked->request.is_streamed;
               const ResponseHead head = head_of(asked->request, *model);
-              GenerationRequest request = generation_of(asked->request, asked->items, *model);
+              GenerationRequest request = generation_of(asked->request, asked->items);
               if (!head.is_stored) asked->items.clear();
               const KeepResponse keep = keeper_of(with, head, std::move(asked->items));
               const auto memory = with.service.options.memory;
@@ -136,7 +137,7 @@ void count_input_tokens(const RouteCall& call) {
   const auto asked = read_call(call, token_count_fields());
   with_able(named_call(call, asked->request.model), TextAbility::generate,
             [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-              count_tokens(with, model, generation_of(asked->request, asked->items, *model), [](std::size_t tokens) {
+              count_tokens(with, model, generation_of(asked->request, asked->items), [](std::size_t tokens) {
                 return fmt::format(R"({{"object":"response.input_tokens","input_tokens":{}}})", tokens);
               });
             });
