@@ -37,6 +37,7 @@ class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<St
  private:
   void start();
   void send();
+  http::Piece next_piece();
   void end(std::function<void(std::string&)> append);
 
   std::shared_ptr<http::Exchange> exchange_;
@@ -46,6 +47,7 @@ class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<St
 
   std::mutex mutex_;
   std::deque<AnswerDelta> waiting_;
+  http::Piece unsent_;  // the rest of events that are longer than the transport takes at once
   std::function<void(std::string&)> append_last_;  // after what waits: events may depend on those before; null: none
   bool has_begun_ = false, has_ended_ = false, has_room_ = true;
 };

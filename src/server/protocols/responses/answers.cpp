@@ -55,7 +55,7 @@ void append_part(std::string& out, const OutputItem& item, std::string_view text
   out += fmt::format(R"(,"logprobs":[{}]}})", item.scores);
 }
 
-// Without a status where it has only begun: its content is not there yet.
+// Without its content where it has only begun.
 void append_item(std::string& out, const OutputItem& item, std::string_view status) {
   const bool has_begun = status == "in_progress";
   out += fmt::format(R"({{"id":"{}","status":"{}")", item.id, status);
