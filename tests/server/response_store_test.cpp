@@ -123,6 +123,7 @@ TEST(ResponseStore, StaysWithinItsBytes) {
   EXPECT_NE(store.find(nobody, "9"), nullptr);
   EXPECT_LE(store.count(), 3U);
   EXPECT_FALSE(store.keep(nobody, response("large", {item("large", 30'000)}, 0)));
+  EXPECT_NE(store.find(nobody, "9"), nullptr) << "it pushes out no other";
   EXPECT_EQ(store.find(nobody, "large"), nullptr);
 }
 
@@ -141,6 +142,8 @@ TEST(ResponseStore, TakesItsMemoryFromThatOfRequests) {
     kept = memory->held_bytes();
     ASSERT_TRUE(memory->take(memory->limit_bytes() - kept));
     EXPECT_THROW((void)item("more", 10, memory), Error) << "no memory is left";
+    EXPECT_FALSE(store.keep(nobody, response("more")));
+    EXPECT_NE(store.find(nobody, "9"), nullptr) << "it pushes out no other";
   }
   EXPECT_EQ(memory->held_bytes(), memory->limit_bytes() - kept);
 }

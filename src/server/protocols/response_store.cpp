@@ -12,6 +12,13 @@ namespace {
 // Nodes of the maps, and what the allocator adds; the same for each item.
 constexpr std::size_t bytes_of_record = 512, bytes_of_item = 256;
 
+// What a response takes without its items.
+std::uint64_t own_bytes(const StoredResponse& response) {
+  return bytes_of_record + response.id.size() + response.json.size() +
+         response.items.size() * sizeof(response.items.front()) +
+         (response.items.size() - response.input_items) * bytes_of_item;
+}
+
 std::shared_ptr<MemoryBudget> budget_of(const ResponseStoreOptions& options, const MemoryBudget* memory) {
   constexpr std::uint64_t share_of_memory = 8;
   const std::uint64_t limit =
@@ -44,16 +51,10 @@ ResponseStore::ResponseStore(const ResponseStoreOptions& options, std::shared_pt
       budget_(budget_of(options_, memory_.get())),
       call_at_(std::move(call_at)) {}
 
-// Of the store's limit, and of the memory for requests. What was taken for items before it fails is theirs, and goes
-// with them.
+// Of the store's limit. What was taken for items before it fails is theirs, and goes with them.
 bool ResponseStore::take(Record& record) {
-  const StoredResponse& response = *record.response;
-  const std::uint64_t own = bytes_of_record + response.id.size() + response.json.size() +
-                            response.items.size() * sizeof(response.items.front()) +
-                            (response.items.size() - response.input_items) * bytes_of_item;
-  if (record.held.bytes() == 0 && !record.held.grow(own)) return false;
-  if (record.kept.bytes() == 0 && !record.kept.grow(own)) return false;
-  return std::ranges::all_of(response.items, [&](const std::shared_ptr<const ConversationItem>& item) {
+  if (record.kept.bytes() == 0 && !record.kept.grow(record.held.bytes())) return false;
+  return std::ranges::all_of(record.response->items, [&](const std::shared_ptr<const ConversationItem>& item) {
     if (item->kept_.bytes() != 0) return true;
     item->kept_ = MemoryShare(budget_);
     return item->kept_.grow(item->bytes());
@@ -108,12 +109,19 @@ bool ResponseStore::keep(const ResponseOwner& owner, StoredResponse response, Cl
   drop_old(now);
   forget_items();
   if (options_.max_responses == 0) return false;
-  while (records_.size() >= options_.max_responses) (void)make_room();
+  std::uint64_t bytes = own_bytes(response);
+  const std::uint64_t own = bytes;
+  for (const auto& item : response.items) bytes += item->bytes();
+  // It would push out all the others, and find no room all the same.
+  if (bytes > budget_->limit_bytes()) return false;
   Record record{.owner = owner,
                 .expires = now + options_.time_to_live,
                 .response = std::make_shared<const StoredResponse>(std::move(response)),
                 .held = MemoryShare(memory_),
                 .kept = MemoryShare(budget_)};
+  // Memory that requests need now is not taken from kept responses.
+  if (!record.held.grow(own)) return false;
+  while (records_.size() >= options_.max_responses) (void)make_room();
   while (!take(record)) {
     if (!make_room()) return false;
   }

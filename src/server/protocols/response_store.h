@@ -70,7 +70,7 @@ class ResponseStore {
   /// most; null: no limit. `call_at`: by which old responses are forgotten in time; null: they are with the next call.
   ResponseStore(const ResponseStoreOptions& options, std::shared_ptr<MemoryBudget> memory, CallAt call_at = nullptr);
 
-  /// False, and not kept, where there is no room even without any other.
+  /// False, and not kept, where it is larger than the limit, or the memory for requests is short.
   bool keep(const ResponseOwner& owner, StoredResponse response, Clock::time_point now = Clock::now());
 
   /// Null where there is none of that id, or it is another owner's or too old.
