@@ -390,6 +390,7 @@ std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags
   options.budget = {.memory_bytes = flags.memory_budget_bytes, .device_memory_bytes = flags.device_memory_budget_bytes};
   generation::CacheBudget::of_process()->set_memory(options.budget.memory_bytes);
   options.load_timeout = flags.load_timeout;
+  options.idle_unload = flags.idle_unload;
   const auto models = std::make_shared<server::ServedModels>(flags);
   auto repository = std::make_unique<server::ModelRepository>([models] { return models->look(); }, options);
   repository->load_all();

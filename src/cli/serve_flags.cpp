@@ -36,6 +36,9 @@ void add_models(CLI::App& command, ServeFlags& flags) {
   command.add_option("--repository", flags.repository,
                      "serve the models in this folder: FOLDER/NAME/VERSION/model.onnx");
   add_value(command, "--watch", flags.watch, read_wait, "interval to check for changed models, and load them: 2s");
+  add_value(command, "--idle-unload", flags.idle_unload, read_wait,
+            "unload models that had no request for so long, until they are requested: 5m; requests of Ollama's clients "
+            "then decide with keep_alive");
   add_value(command, "--memory-budget", flags.memory_budget_bytes, read_budget,
             "unload the least recently used models if models, keys and values take more than this, until they "
             "are requested: 8GB");

@@ -264,8 +264,9 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
        "options.repeat_last_n: repeat_penalty, which is 1.1, counts all tokens"},
       {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
-      {"chat", R"({"keep_alive": 0})", "keep_alive is 0: models stay loaded here"},
-      {"chat", R"({"keep_alive": "0s"})", "keep_alive is 0"},
+      {"chat", R"({"keep_alive": 0, "messages": []})",
+       "keep_alive is 0: models stay loaded here; accepted with gpux serve --idle-unload"},
+      {"generate", R"({"keep_alive": "0s", "prompt": ""})", "keep_alive is 0"},
       {"chat", R"({"keep_alive": "soon"})", "keep_alive is neither a number of seconds nor a duration"},
       {"chat", R"({"messages": [{"role": "user", "content": "a", "images": ["AA=="]}]})", "messages[0].images: models"},
       {"chat", R"({"messages": [{"role": "king", "content": "a"}]})", "messages[0].role is 'king'"},
@@ -294,6 +295,35 @@ TEST_F(ServeOllama, RefusesByName) {
               HasSubstr("gone"));
   EXPECT_THAT(ask("generate", {{"model", "vectors"}, {"prompt", "a"}}, 400).at("error").get<std::string>(),
               HasSubstr("'vectors' generates no text; chatty does"));
+}
+
+TEST_F(ServeOllama, UnloadsIdleModels) {
+  const Serving server(*gpux_, {"chatty", "--idle-unload", "1h"});
+  const auto loaded = [&] { return server.json(get("/api/ps")).at("models"); };
+  const auto ask_server = [&](const char* route, Json body) {
+    body["model"] = "chatty";
+    body["stream"] = false;
+    return server.json(post(std::string("/api/") + route, body.dump()));
+  };
+  ASSERT_EQ(loaded().size(), 1U);
+  EXPECT_LT(loaded().at(0).at("expires_at").get<std::string>(), "9999");
+  EXPECT_EQ(ask_server("generate", {{"prompt", ""}, {"keep_alive", -1}}).at("done_reason"), "load");
+  EXPECT_EQ(loaded().at(0).at("expires_at"), "9999-12-31T23:59:59Z");
+  const auto waits_until_gone = [&] {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!loaded().empty() && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return loaded().empty();
+  };
+  // As `ollama stop` asks.
+  EXPECT_EQ(ask_server("generate", {{"keep_alive", 0}}).at("done_reason"), "unload");
+  EXPECT_TRUE(waits_until_gone());
+  EXPECT_EQ(ask_server("chat", {{"messages", Json::array()}, {"keep_alive", "0s"}}).at("done_reason"), "unload");
+  EXPECT_TRUE(loaded().empty()) << "it is not loaded to be unloaded";
+  const Json body{{"prompt", "go on"}, {"keep_alive", 0}, {"options", {{"num_predict", 3}}}};
+  EXPECT_EQ(ask_server("generate", body).at("done"), true) << "the next request loads it";
+  EXPECT_TRUE(waits_until_gone());
 }
 
 }  // namespace

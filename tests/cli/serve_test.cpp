@@ -245,6 +245,8 @@ const std::vector<KeyLine> key_table{
     {"GET", "/v2/models/{name}/stats", 401},
     {"GET", "/v2/models/{name}/versions/{version}/stats", 401},
     {"POST", "/v1/embeddings", 401},
+    {"POST", "/embeddings", 401},
+    {"GET", "/ping", 200},
     {"POST", "/v1/completions", 401},
     {"POST", "/v1/chat/completions", 401},
     {"POST", "/v1/responses", 401},

@@ -264,6 +264,16 @@ TEST_F(Texts, AreServedInEveryProtocol) {
            Json{{"inputs", {{{"name", "text"}, {"shape", {1}}, {"datatype", "BYTES"}, {"data", {text}}}}}}.dump()));
   EXPECT_EQ(named.at("outputs").at(0).at("name"), "entities");
   EXPECT_TRUE(Json::parse(named.at("outputs").at(0).at("data").at(0).get<std::string>()).is_array());
+  const Json entities = Json::parse(named.at("outputs").at(0).at("data").at(0).get<std::string>());
+  EXPECT_EQ(server.json(post("/models/names/predict", Json{{"inputs", text}}.dump())), entities);
+  EXPECT_EQ(server.json(post("/models/names/predict", Json{{"inputs", {text, text}}}.dump())),
+            Json::array({entities, entities}));
+  EXPECT_THAT(
+      server
+          .json(post("/models/names/predict", R"({"inputs": "a", "parameters": {"aggregation_strategy": "max"}})"), 422)
+          .at("error")
+          .dump(),
+      HasSubstr("postprocessing.aggregation"));
   const Json metadata = server.json(get("/v2/models/mood"));
   EXPECT_EQ(metadata.at("inputs").at(0).at("name"), "text");
   EXPECT_EQ(metadata.at("inputs").at(0).at("datatype"), "BYTES");
@@ -340,6 +350,23 @@ TEST_F(Texts, AreSearchedForAnswersByServers) {
   const auto served = [&](const Json& body) { return server.json(post("/models/answers/predict", body.dump())); };
   EXPECT_EQ(served(one), run(questions, one));
   EXPECT_EQ(served(several), run(questions, several));
+  // As huggingface_hub's clients ask.
+  const Json answer = served(one).at("answers").at(0), longer = served(several).at("answers").at(0);
+  for (const char* path : {"/", "/predict", "/models/answers/predict"}) {
+    const auto ask_for = [&](const Json& inputs) { return server.json(post(path, Json{{"inputs", inputs}}.dump())); };
+    EXPECT_EQ(ask_for(one), answer) << path;
+    EXPECT_EQ(ask_for({one, several}), Json::array({answer, longer})) << path;
+  }
+  const std::map<std::string, std::string> refused{
+      {R"({"inputs": "who?"})", "inputs"},
+      {R"({"inputs": []})", "inputs is empty"},
+      {R"({"inputs": {"question": "who?"}})", "inputs.context"},
+      {R"({"inputs": [{"question": "who?", "context": 7}]})", "inputs[0].context is no text"},
+      {R"({"inputs": {"question": "a", "context": "b"}, "parameters": {"max_answer_len": 3}})", "max_answer_len"},
+  };
+  for (const auto& [body, reason] : refused) {
+    EXPECT_THAT(server.json(post("/predict", body), 422).at("error").dump(), HasSubstr(reason)) << body;
+  }
   EXPECT_EQ(served(Json::array({several, one, one})), run(questions, Json::array({several, one, one})));
 }
 

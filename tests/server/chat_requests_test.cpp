@@ -141,16 +141,6 @@ TEST(OllamaRequests, ReadChats) {
   EXPECT_TRUE(generation::offers_tools(read.chat.options));
 }
 
-TEST(OllamaRequests, KnowDurations) {
-  for (const char* text : {"5m", "1h30m", "-1", "300", "1.5s", "10ms", "-1m"}) {
-    EXPECT_EQ(is_zero_duration(text), false) << text;
-  }
-  for (const char* text : {"0", "0s", "0m0s", "-0"}) EXPECT_EQ(is_zero_duration(text), true) << text;
-  for (const char* text : {"", "m", "soon", "5x", "5m3", "1.2.3s", "."}) {
-    EXPECT_EQ(is_zero_duration(text), std::nullopt) << text;
-  }
-}
-
 ToolCallDelta call_of(std::string name, std::string arguments) {
   return {.index = 0, .id = "i", .name = std::move(name), .arguments = std::move(arguments)};
 }

@@ -279,6 +279,55 @@ TEST(ModelRepository, RefreshLoadsNewSourcesAndDropsVanishedOnes) {
   EXPECT_TRUE(unload(repository, "n"));
 }
 
+TEST(ModelRepository, EvictsWhatIsIdle) {
+  Shelf shelf;
+  for (const char* name : {"pinned", "idle", "asked", "kept"}) shelf.put(name, "1");
+  shelf.sources.front().pinned = true;
+  ModelRepository repository(shelf.look(), {.idle_unload = std::chrono::milliseconds(400)});
+  repository.load_all();
+  EXPECT_TRUE(repository.unloads_idle_models());
+  repository.set_idle_limit("kept", "", std::chrono::milliseconds::max());
+  repository.set_idle_limit("asked", "", std::chrono::milliseconds(0));
+  EXPECT_FALSE(repository.idle_time_left("pinned", ""));
+  EXPECT_FALSE(repository.idle_time_left("kept", ""));
+  EXPECT_EQ(repository.idle_time_left("asked", ""), std::chrono::milliseconds(0));
+  EXPECT_THROW(repository.set_idle_limit("none", "", std::chrono::milliseconds(0)), Error);
+  const auto is_loaded = [&](const std::string& name) {
+    const auto models = repository.models();
+    return std::ranges::any_of(models, [&](const auto& model) { return model->name() == name; });
+  };
+  const auto waits_until_gone = [&](const std::string& name) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (is_loaded(name) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    return !is_loaded(name);
+  };
+  EXPECT_TRUE(waits_until_gone("asked"));
+  EXPECT_TRUE(waits_until_gone("idle"));
+  EXPECT_TRUE(is_loaded("pinned"));
+  EXPECT_TRUE(is_loaded("kept"));
+  for (const ModelStatus& status : repository.index()) {
+    if (status.name == "idle") EXPECT_EQ(status.reason, "unloaded, as it was idle; the next request loads it again");
+  }
+  // What a request asked for holds until the model is unloaded: it stays now as long as the others.
+  std::promise<std::string> loaded;
+  repository.use(
+      "asked", "", [&](const std::shared_ptr<ServedModel>& model) { loaded.set_value(model->name()); },
+      [&](const Error& error) { loaded.set_value(error.message()); });
+  EXPECT_EQ(loaded.get_future().get(), "asked");
+  EXPECT_GT(repository.idle_time_left("asked", "").value_or(std::chrono::milliseconds(0)).count(), 0);
+  EXPECT_TRUE(waits_until_gone("asked"));
+}
+
+TEST(ModelRepository, KeepsIdleModelsWithoutALimit) {
+  Shelf shelf;
+  shelf.put("m", "1");
+  ModelRepository repository(shelf.look());
+  repository.load_all();
+  EXPECT_FALSE(repository.unloads_idle_models());
+  repository.set_idle_limit("m", "", std::chrono::milliseconds(0));
+  EXPECT_FALSE(repository.idle_time_left("m", ""));
+}
+
 TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {
   Shelf shelf;
   for (const char* name : {"a", "b", "c"}) shelf.put(name, "1");

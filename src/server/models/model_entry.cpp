@@ -58,6 +58,7 @@ void ModelEntry::install(const std::shared_ptr<ServedModel>& loaded, const Model
   description = loaded_description;
   reason.clear();
   forget_failures();
+  idle_since = Clock::now();
   time_limit = loaded->options().timeout;
   memory_bytes = std::max(loaded->size_bytes(), grown_bytes + loaded->worker_bytes());
 }

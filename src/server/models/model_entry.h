@@ -51,12 +51,14 @@ struct ModelEntry {
   std::shared_ptr<ModelStatistics> statistics = std::make_shared<ModelStatistics>();
   std::optional<std::chrono::milliseconds> time_limit;  ///< of a request, as the model had it last
   std::uint64_t memory_bytes = 0;
-  std::uint64_t last_use = 0;        ///< counts uses of the repository
-  std::optional<ErrorCode> failure;  ///< of the last load
-  unsigned failures = 0;             ///< in a row
-  Clock::time_point retry_at;        ///< before it a failed load is not repeated
-  bool is_restore_late = false;      ///< requests have given up waiting for the restore that runs
-  std::list<Waiter> waiters;         ///< empty unless the state is restore_queued or restoring
+  std::uint64_t last_use = 0;                           ///< counts uses of the repository
+  Clock::time_point idle_since;                         ///< its last use, or its load
+  std::optional<std::chrono::milliseconds> idle_limit;  ///< as a request asked; empty: RepositoryOptions::idle_unload
+  std::optional<ErrorCode> failure;                     ///< of the last load
+  unsigned failures = 0;                                ///< in a row
+  Clock::time_point retry_at;                           ///< before it a failed load is not repeated
+  bool is_restore_late = false;                         ///< requests have given up waiting for the restore that runs
+  std::list<Waiter> waiters;                            ///< empty unless the state is restore_queued or restoring
 
   [[nodiscard]] const ModelAliases& aliases() const { return model ? model_aliases : source.aliases; }
 

@@ -9,6 +9,7 @@
 
 #include "base/failure_of.h"
 #include "base/utf8_prefix.h"
+#include "server/models/idle_models.h"
 #include "server/models/model_loader.h"
 #include "server/requests/time_limits.h"
 
@@ -34,6 +35,13 @@ struct ModelRepository::State {
   ModelLoader loader;
   TimeLimits limits;  // last: it uses the rest
 
+  void watch_idle_models() {
+    limits.at(Clock::now() + idle_check_interval(shared.options.idle_unload), [this] {
+      evict_idle_models(shared, Clock::now());
+      watch_idle_models();
+    });
+  }
+
   // Ends one who has waited for a model for as long as for its answer: its device may hang, and the load with it.
   void give_up(const std::string& name, const std::string& version, std::uint64_t number) {
     std::list<Waiter> late;
@@ -51,7 +59,9 @@ struct ModelRepository::State {
 };
 
 ModelRepository::ModelRepository(Sources sources, const RepositoryOptions& options)
-    : state_(std::make_unique<State>(std::move(sources), options)) {}
+    : state_(std::make_unique<State>(std::move(sources), options)) {
+  if (unloads_idle_models()) state_->watch_idle_models();
+}
 
 ModelRepository::~ModelRepository() {
   (void)close(Clock::now() + std::chrono::hours(24 * 365));
@@ -259,8 +269,35 @@ std::shared_ptr<const ModelDescription> ModelRepository::description(std::string
 std::shared_ptr<ServedModel> ModelRepository::use_ready(std::string_view name, std::string_view version) {
   const std::lock_guard lock(state_->shared.mutex);
   ModelEntry& entry = state_->shared.table.find_requested(name, version);
-  if (entry.model) entry.last_use = ++state_->shared.uses;
+  if (entry.model) {
+    entry.last_use = ++state_->shared.uses;
+    if (unloads_idle_models()) entry.idle_since = Clock::now();
+  }
   return entry.model;
+}
+
+bool ModelRepository::unloads_idle_models() const noexcept {
+  return state_->shared.options.idle_unload.count() != 0;
+}
+
+void ModelRepository::set_idle_limit(std::string_view name, std::string_view version, std::chrono::milliseconds limit) {
+  if (!unloads_idle_models()) return;
+  const std::lock_guard lock(state_->shared.mutex);
+  ModelEntry& entry = state_->shared.table.find_requested(name, version);
+  entry.idle_limit = limit;
+  entry.idle_since = Clock::now();
+}
+
+std::optional<std::chrono::milliseconds> ModelRepository::idle_time_left(std::string_view name,
+                                                                         std::string_view version) const {
+  if (!unloads_idle_models()) return std::nullopt;
+  using std::chrono::milliseconds;
+  const std::lock_guard lock(state_->shared.mutex);
+  const ModelEntry& entry = state_->shared.table.find_requested(name, version);
+  const milliseconds limit = entry.idle_limit.value_or(state_->shared.options.idle_unload);
+  if (entry.source.pinned || limit == milliseconds::max()) return std::nullopt;
+  const auto idle = std::chrono::duration_cast<milliseconds>(Clock::now() - entry.idle_since);
+  return std::max(limit - idle, milliseconds(0));
 }
 
 void ModelRepository::use(std::string_view name, std::string_view version, const Use& use, const Fail& fail,

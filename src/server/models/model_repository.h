@@ -36,6 +36,9 @@ struct RepositoryOptions {
   /// The models that were least recently used for inference are unloaded until the rest fits, and loaded again when a
   /// request needs them.
   ModelBudget budget;
+  /// A model that is not pinned and has had no request for so long is unloaded, and loaded again when a request needs
+  /// it; 0: never.
+  std::chrono::milliseconds idle_unload{0};
   std::chrono::milliseconds load_timeout{0};  ///< load() is answered by then; 0: no limit
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
@@ -125,6 +128,17 @@ class ModelRepository {
   /// repository where that takes longer than the deadline or than a request of the model may.
   /// Throws the errors of find_available().
   void use(std::string_view name, std::string_view version, const Use& use, const Fail& fail, Deadline deadline = {});
+
+  /// Whether models are unloaded when they are idle.
+  [[nodiscard]] bool unloads_idle_models() const noexcept;
+
+  /// Unloads the model once it has had no request for `limit`, in place of RepositoryOptions::idle_unload; 0: when its
+  /// last one has ended; milliseconds::max(): never. Not where unloads_idle_models() is false. Error not_found.
+  void set_idle_limit(std::string_view name, std::string_view version, std::chrono::milliseconds limit);
+
+  /// How long the loaded model stays from now on if nobody uses it; empty: until it is unloaded. Error not_found.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> idle_time_left(std::string_view name,
+                                                                        std::string_view version) const;
 
   /// Cancels all requests, drops all models and waits until they have ended. False where some have not by then, or a
   /// load has not: a device that does not come back.

@@ -32,6 +32,10 @@ bool is_able(const ServedModel& model, TextAbility ability) {
              (!model.encoder()->token_output().empty() || represents(model, Representation::multi_vector));
     case TextAbility::classify:
       return has_task(model, pipeline::Task::text_classification) && !model.pipeline()->settings().labels.empty();
+    case TextAbility::find_entities:
+      return has_task(model, pipeline::Task::token_classification);
+    case TextAbility::answer_questions:
+      return has_task(model, pipeline::Task::question_answering);
     case TextAbility::rank:
       return has_task(model, pipeline::Task::text_ranking) || late_interaction_of(model) != nullptr;
     case TextAbility::tokenize:
@@ -46,7 +50,8 @@ bool is_able(const ServedModel& model, TextAbility ability) {
       return model.chat() != nullptr;
     case TextAbility::any:
       return is_able(model, TextAbility::embed) || is_able(model, TextAbility::embed_sparse) ||
-             is_able(model, TextAbility::classify) || is_able(model, TextAbility::rank);
+             is_able(model, TextAbility::classify) || is_able(model, TextAbility::find_entities) ||
+             is_able(model, TextAbility::answer_questions) || is_able(model, TextAbility::rank);
   }
   return false;
 }
@@ -61,6 +66,10 @@ std::string_view lack_of(TextAbility ability) noexcept {
       return "gives no vectors of tokens";
     case TextAbility::classify:
       return "is no classifier of texts with labels";
+    case TextAbility::find_entities:
+      return "finds no entities";
+    case TextAbility::answer_questions:
+      return "answers no questions";
     case TextAbility::rank:
       return "ranks no texts";
     case TextAbility::tokenize:

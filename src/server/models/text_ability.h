@@ -14,13 +14,15 @@ enum class TextAbility : std::uint8_t {
   embed_sparse,  ///< sparse vectors
   embed_tokens,  ///< vectors of their tokens
   classify,
+  find_entities,     ///< token classification
+  answer_questions,  ///< from a context
   rank,
   tokenize,
   embed_images,  ///< vectors of images
   generate,      ///< texts that continue others
   embed_any,     ///< embed or embed_images
   chat,          ///< generate, with a chat template
-  any,           ///< embed, embed_sparse, classify or rank
+  any,           ///< embed, embed_sparse, classify, find_entities, answer_questions or rank
 };
 
 bool is_able(const ServedModel& model, TextAbility ability);

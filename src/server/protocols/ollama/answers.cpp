@@ -125,11 +125,11 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   return out;
 }
 
-std::string ollama_loaded_json(const OllamaHead& head) {
+std::string ollama_loaded_json(const OllamaHead& head, std::string_view reason) {
   std::string out;
   append_head(out, head);
   append_text(out, head.route, {});
-  return out + R"(,"done":true,"done_reason":"load"})";
+  return out + fmt::format(R"(,"done":true,"done_reason":"{}"}})", reason);
 }
 
 http::Response ollama_vectors_json(const std::string& model, const std::vector<std::vector<float>>& vectors,

@@ -25,8 +25,8 @@ struct OllamaHead {
 /// The whole answer; `choice` has all its parts.
 std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice, const AnswerUsage& usage);
 
-/// The answer to a request that only loads the model.
-std::string ollama_loaded_json(const OllamaHead& head);
+/// The answer to a request that only loads or unloads the model. `reason`: "load", "unload".
+std::string ollama_loaded_json(const OllamaHead& head, std::string_view reason);
 
 /// Writes a streamed answer as lines of JSON, the last of which has the counts and durations.
 std::unique_ptr<AnswerEvents> ollama_answer_events(OllamaHead head);

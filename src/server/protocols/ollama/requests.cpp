@@ -165,37 +165,6 @@ constexpr std::array<Field, 6> show_table{{
     {"options", other, optional, only_empty_object},
 }};
 
-// Digits with one dot at most, off the text.
-bool take_number(std::string_view& text, bool& is_zero) {
-  const std::string_view number = text.substr(0, text.find_first_not_of("0123456789."));
-  if (number.find_first_of("0123456789") == std::string_view::npos || std::ranges::count(number, '.') > 1) return false;
-  is_zero = is_zero && number.find_first_of("123456789") == std::string_view::npos;
-  text.remove_prefix(number.size());
-  return true;
-}
-
-bool take_unit(std::string_view& text) {
-  for (const std::string_view unit : {"ns", "us", "µs", "ms", "s", "m", "h"}) {
-    if (!text.starts_with(unit)) continue;
-    text.remove_prefix(unit.size());
-    return true;
-  }
-  return false;
-}
-
-// Models stay loaded: nothing has to be done for that.
-void read_keep_alive(Members& members) {
-  const RequestJson* value = members.find("keep_alive");
-  if (value == nullptr) return;
-  std::optional<bool> is_zero;
-  if (value->is_number()) is_zero = value->get<double>() == 0;
-  if (value->is_string()) is_zero = is_zero_duration(value->get_ref<const std::string&>());
-  if (!is_zero) refuse_member("keep_alive", "is neither a number of seconds nor a duration as 5m");
-  if (*is_zero) {
-    refuse_member("keep_alive", "is 0: models stay loaded here; POST /v2/repository/models/NAME/unload unloads one");
-  }
-}
-
 // -1 and -2: as long as the context allows.
 void read_max_tokens(Members& options, GenerationSettings& settings) {
   const RequestJson* value = options.find("num_predict");
@@ -239,7 +208,7 @@ OllamaSettings read_general(Members& members, std::string_view body, GenerationS
   read.is_streamed = members.flag("stream", true);
   read_options(members, read, settings);
   read_think(members, read);
-  read_keep_alive(members);
+  read.keep_alive = read_keep_alive(members);
   // Ollama leaves messages or tokens out there, without a word.
   for (const char* name : {"truncate", "shift"}) {
     if (members.flag(name, false)) refuse_member(name, ": nothing is left out of a prompt; accepted: false");
@@ -332,18 +301,6 @@ void refuse_embed_options(Members& members) {
 
 }  // namespace
 
-std::optional<bool> is_zero_duration(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  bool is_zero = true;
-  if (!take_number(text, is_zero)) return std::nullopt;
-  if (text.empty()) return is_zero;
-  for (;;) {
-    if (!take_unit(text)) return std::nullopt;
-    if (text.empty()) return is_zero;
-    if (!take_number(text, is_zero)) return std::nullopt;
-  }
-}
-
 std::span<const Field> ollama::chat_fields() {
   static const std::vector<Field> fields = joined({general_table, chat_table});
   return fields;
@@ -396,7 +353,7 @@ OllamaEmbed read_ollama_embed(std::string_view body, const BodyReading& reading)
   check_count(read.texts.size(), "input");
   read.dimensions = members.count("dimensions");
   read.truncate = members.flag("truncate", true);
-  read_keep_alive(members);
+  read.keep_alive = read_keep_alive(members);
   refuse_embed_options(members);
   members.finish();
   return read;
@@ -413,7 +370,7 @@ OllamaEmbed read_ollama_embeddings(std::string_view body, const BodyReading& rea
   OllamaEmbed read;
   read.model = members.text("model");
   read.texts = {members.text("prompt")};
-  read_keep_alive(members);
+  read.keep_alive = read_keep_alive(members);
   refuse_embed_options(members);
   members.finish();
   return read;

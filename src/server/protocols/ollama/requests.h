@@ -9,6 +9,7 @@
 #include "generation/chat_plan.h"
 #include "gpux/generator.h"
 #include "server/protocols/field.h"
+#include "server/protocols/ollama/keep_alive.h"
 #include "server/protocols/request_json.h"
 
 /// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
@@ -21,6 +22,7 @@ struct OllamaSettings {
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
   bool limits_repetition = false;  ///< "repeat_last_n" is there, and not -1
   bool is_streamed = true;
+  std::optional<KeepAlive> keep_alive;
   std::optional<ReasoningEffort> reasoning;  ///< "think"; empty: as the model's template has it
 };
 
@@ -45,6 +47,7 @@ struct OllamaEmbed {
   std::vector<std::string> texts;
   std::size_t dimensions = 0;
   bool truncate = true;
+  std::optional<KeepAlive> keep_alive;
 };
 
 OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading = {});
@@ -54,10 +57,6 @@ OllamaEmbed read_ollama_embeddings(std::string_view body, const BodyReading& rea
 
 /// POST /api/show: {"model"} or {"name"}.
 std::string read_ollama_show(std::string_view body, const BodyReading& reading = {});
-
-/// Whether `text` is a duration as Ollama's clients write it ("5m", "1h30m", "0s", "-1"), and whether it is 0; empty
-/// where it is none.
-std::optional<bool> is_zero_duration(std::string_view text);
 
 namespace ollama {
 

@@ -133,15 +133,42 @@ Json capabilities_of(const ModelDescription& described, const ServedModel* model
   return able;
 }
 
+void keep_loaded(const RouteCall& call, const ServedModel& model, const std::optional<KeepAlive>& keep_alive) {
+  if (keep_alive) call.service.repository.set_idle_limit(model.name(), model.version(), *keep_alive);
+}
+
+bool asks_to_unload(const OllamaSettings& asked) {
+  return asked.keep_alive == KeepAlive(0);
+}
+
+// A request without a prompt, and keep_alive 0, is one to unload the model, as `ollama stop` sends it.
+void unload(const RouteCall& call, OllamaRoute route, const OllamaSettings& asked) {
+  ModelRepository& repository = call.service.repository;
+  if (!repository.unloads_idle_models()) {
+    refuse_member("keep_alive",
+                  "is 0: models stay loaded here; accepted with gpux serve --idle-unload, and as "
+                  "POST /v2/repository/models/NAME/unload");
+  }
+  const std::string name = name_for(call);
+  repository.set_idle_limit(name, "", KeepAlive(0));
+  const OllamaHead head{.route = route, .model = asked.model.empty() ? tagged(name) : asked.model};
+  call.exchange->respond(http::Response::json(200, ollama_loaded_json(head, "unload")));
+}
+
 void chat(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, call.request().body.text(), bytes_per_json_member);
   const auto asked = std::make_shared<OllamaChat>(read_ollama_chat(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  if (asked->chat.messages.empty() && asks_to_unload(asked->general)) {
+    unload(named, OllamaRoute::chat, asked->general);
+    return;
+  }
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    keep_loaded(with, *model, asked->general.keep_alive);
     const OllamaHead head = head_of(OllamaRoute::chat, asked->general, *model);
     if (asked->chat.messages.empty()) {
-      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
+      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head, "load")));
       return;
     }
     asked->chat.options.reasoning = asked->general.reasoning;
@@ -158,10 +185,15 @@ void answer_prompt(const RouteCall& call) {
   const auto asked = std::make_shared<OllamaGenerate>(read_ollama_generate(call.request().body.text(), call.work));
   RouteCall named = call;
   if (!asked->general.model.empty()) named.name = served_name(call.service.repository, asked->general.model);
+  if (asked->prompt.empty() && asks_to_unload(asked->general)) {
+    unload(named, OllamaRoute::generate, asked->general);
+    return;
+  }
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+    keep_loaded(with, *model, asked->general.keep_alive);
     const OllamaHead head = head_of(OllamaRoute::generate, asked->general, *model);
     if (asked->prompt.empty()) {
-      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head)));
+      with.exchange->respond(http::Response::json(200, ollama_loaded_json(head, "load")));
       return;
     }
     check_repetition(asked->general, asked->settings, *model);
@@ -224,8 +256,8 @@ void list_loaded(const RouteCall& call) {
     std::uint64_t device_bytes = 0;
     for (const DeviceUse& use : model->device_uses()) device_bytes += use.bytes;
     loaded["size_vram"] = device_bytes;
-    // They stay until they are unloaded.
-    loaded["expires_at"] = "9999-12-31T23:59:59Z";
+    const auto left = call.service.repository.idle_time_left(model->name(), model->version());
+    loaded["expires_at"] = left ? ollama_time(std::chrono::system_clock::now() + *left) : "9999-12-31T23:59:59Z";
     if (model->engine() != nullptr) loaded["context_length"] = model->engine()->context_length();
     models.push_back(std::move(loaded));
   }

@@ -193,9 +193,11 @@ constexpr RouteContract chat_contract{.ability = TextAbility::chat,
                                       .fields = chat_fields,
                                       .describe = describe_generation};
 
-constexpr std::array<Route, 5> table{{
+constexpr std::array<Route, 6> table{{
     {"POST", "/v1/embeddings", "Vectors of texts and images, as OpenAI's clients ask for them", RouteKey::any,
      Protocol::openai, embeddings, embeddings_contract},
+    {"POST", "/embeddings", "The same, as text-embeddings-inference has it", RouteKey::any, Protocol::openai,
+     embeddings, embeddings_contract},
     {"POST", "/v1/completions", "Texts that continue prompts, as OpenAI's clients ask for them", RouteKey::any,
      Protocol::openai, complete, complete_contract},
     {"POST", "/v1/chat/completions", "Answers to conversations, as OpenAI's clients ask for them", RouteKey::any,

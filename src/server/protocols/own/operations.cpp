@@ -111,6 +111,8 @@ Json request_schema(const ServedList& models) {
     accepted.push_back({{"type", "array"}, {"items", item}});
     accepted.push_back(std::move(item));
     if (is_able(*model, TextAbility::classify)) accepted.push_back(tei::classify_schema());
+    const bool extracts = is_able(*model, TextAbility::find_entities) || is_able(*model, TextAbility::answer_questions);
+    if (extracts) accepted.push_back(tei::extraction_schema(*model));
     if (model->has_image_tower()) accepted.push_back(tei::image_labels_schema());
   }
   return any_of(std::move(accepted));
@@ -140,7 +142,10 @@ Operation describe_predict(const ServedList& models) {
         "Images: base64 or data URLs in place of numbers; or the body is a JPEG, PNG or WebP file (image/*), or a "
         "form with such files (multipart/form-data).";
   }
-  if (any([](const ServedModel* model) { return is_able(*model, TextAbility::classify); })) {
+  if (any([](const ServedModel* model) {
+        return is_able(*model, TextAbility::classify) || is_able(*model, TextAbility::find_entities) ||
+               is_able(*model, TextAbility::answer_questions);
+      })) {
     operation.failures["422"] = {{"description", "the texts do not fit"},
                                  {"content", json_content(reference("Error"))}};
   }

@@ -17,6 +17,7 @@
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/tei/classify.h"
+#include "server/protocols/tei/extract.h"
 #include "server/protocols/tei/label_images.h"
 #include "tensor/json_envelope.h"
 
@@ -272,6 +273,8 @@ void predict(const RouteCall& call) {
   with_model(named, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     if (!is_plain_text(with.request()) && tei::is_for_classifier(*model, with.request().body.text())) {
       tei::classify(with.exchange, with.work, model);
+    } else if (!is_plain_text(with.request()) && tei::is_for_extraction(*model, with.request().body.text())) {
+      tei::extract(with.exchange, with.work, model);
     } else if (!is_image(with.request()) && tei::is_for_image_labels(*model, with.request().body.text())) {
       tei::label_images(with.exchange, with.work, model);
     } else {

@@ -197,12 +197,13 @@ constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
 constexpr RouteContract metrics_contract{.describe = describe_metrics};
 constexpr RouteContract page_contract{.describe = describe_page};
 
-constexpr std::array<Route, 10> table{{
+constexpr std::array<Route, 11> table{{
     {"POST", "/predict", "Run a model", RouteKey::any, Protocol::own, predict, predict_contract},
     {"POST", "/models/{name}/predict", "Run a model", RouteKey::any, Protocol::own, predict, predict_contract},
     {"GET", "/health", "Whether the server is healthy", RouteKey::none, Protocol::own, health, by_readiness},
     {"GET", "/health/live", "Whether the process answers", RouteKey::none, Protocol::own, answer_live, by_readiness},
     {"GET", "/health/ready", "Whether every model answers", RouteKey::none, Protocol::own, answer_ready, by_readiness},
+    {"GET", "/ping", "The same, as SageMaker asks", RouteKey::none, Protocol::own, answer_ready, by_readiness},
     {"GET", "/models/{name}/health/ready", "Whether the model answers", RouteKey::none, Protocol::own, answer_ready,
      by_readiness},
     {"GET", "/info", "Inputs and outputs of the model, and where it runs", RouteKey::any, Protocol::own, info},

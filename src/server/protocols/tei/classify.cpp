@@ -1,14 +1,13 @@
 #include "server/protocols/tei/classify.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "pipeline/labels.h"
 #include "pipeline/zero_shot.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/plain_text.h"
+#include "server/protocols/tei/inputs_member.h"
 #include "server/protocols/tei/run_texts.h"
-#include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server::tei {
@@ -80,15 +79,7 @@ std::string rows_json(const std::vector<std::vector<LabelScore>>& rows, bool is_
 }
 
 bool is_for_classifier(const ServedModel& model, std::string_view body) {
-  if (!is_able(model, TextAbility::classify) || !is_object(body)) return false;
-  const auto& inputs = model.signature().inputs;
-  if (std::any_of(inputs.begin(), inputs.end(), [](const auto& entry) { return entry.name == "inputs"; })) return false;
-  try {
-    const auto members = split_object(body);
-    return std::any_of(members.begin(), members.end(), [](const JsonInput& member) { return member.name == "inputs"; });
-  } catch (const Error&) {
-    return false;  // whoever reads it next says what is wrong
-  }
+  return is_able(model, TextAbility::classify) && has_inputs_member(model, body);
 }
 
 void classify(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,

@@ -42,6 +42,19 @@ Json classify_schema() {
           {"required", Json::array({"inputs"})}};
 }
 
+Json extraction_schema(const ServedModel& model) {
+  Json one = text;
+  if (is_able(model, TextAbility::answer_questions)) {
+    one = {{"type", "object"},
+           {"properties", {{"question", text}, {"context", text}}},
+           {"required", Json::array({"question", "context"})}};
+  }
+  const Json list{{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", max_texts}};
+  return {{"type", "object"},
+          {"properties", {{"inputs", any_of(Json::array({one, list}))}}},
+          {"required", Json::array({"inputs"})}};
+}
+
 Json image_labels_schema() {
   const Json text{{"type", "string"}, {"minLength", 1}};
   const Json list{{"type", "array"}, {"items", text}, {"minItems", 1}, {"maxItems", max_texts}};
@@ -106,9 +119,9 @@ Operation describe_by_ability(const ServedList& models) {
   }
   if (is_able(model, TextAbility::embed_sparse)) return with(describe_embed_sparse(models), embed_sparse_fields());
   if (is_able(model, TextAbility::rank)) return with(describe_rerank(models), rerank_fields());
-  Operation classify = answer_to_texts({{"type", "array"}});
-  classify.request = classify_schema();
-  return classify;
+  Operation answer = answer_to_texts(Json::object());
+  answer.request = is_able(model, TextAbility::classify) ? classify_schema() : extraction_schema(model);
+  return answer;
 }
 
 }  // namespace gpux::server::tei

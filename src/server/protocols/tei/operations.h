@@ -8,6 +8,9 @@ namespace gpux::server::tei {
 /// The request of a classifier of texts.
 openapi::Json classify_schema();
 
+/// The request of a model that finds entities, or answers questions.
+openapi::Json extraction_schema(const ServedModel& model);
+
 /// A request for labels of images, as huggingface_hub has it.
 openapi::Json image_labels_schema();
 

@@ -78,12 +78,27 @@ constexpr auto classify_parameter_table = std::to_array<Field>({
     {"candidate_labels", other},
     {"hypothesis_template", text},
     {"multi_label", flag},
+});
+
+constexpr std::array<Field, 2> extraction_table{{{"inputs", other, required}, {"parameters", object}}};
+
+constexpr auto entity_parameter_table = std::to_array<Field>({
     refused_field("aggregation_strategy", "postprocessing.aggregation of the model's gpux.yml sets it"),
     refused_field("ignore_labels", "all labels are answered but those outside of entities"),
     refused_field("stride", "the model's own windows are used"),
+});
+
+constexpr auto question_parameter_table = std::to_array<Field>({
+    refused_field("top_k", "a question has one answer; accepted: 1", "1"),
     refused_field("max_answer_len", "postprocessing.max_answer_length of the model's gpux.yml sets it"),
     refused_field("handle_impossible_answer", "there is always an answer; accepted: false", "false"),
+    refused_field("doc_stride", "the model's own windows are used"),
+    refused_field("max_seq_len", "the model's own windows are used"),
+    refused_field("max_question_len", "questions are not cut"),
+    refused_field("align_to_words", "answers begin and end with tokens; accepted: false", "false"),
 });
+
+constexpr std::array<Field, 2> question_table{{{"question", text, required}, {"context", text, required}}};
 
 constexpr std::array<Field, 6> rerank_table{{
     {"query", text, required},
@@ -249,6 +264,54 @@ ClassifyTexts read_classify(std::string_view body, const BodyReading& reading) {
     read_zero_shot(settings, read);
     settings.finish();
   }
+  members.finish();
+  return read;
+}
+
+namespace {
+
+void refuse_parameters(Members& members, std::span<const Field> refused) {
+  const Json* parameters = members.find("parameters");
+  if (parameters == nullptr) return;
+  members.inside(*parameters, "parameters", refused).finish();
+}
+
+std::string text_in(Members& members, std::string_view name) {
+  const Json& value = members.must_find(name);
+  if (!value.is_string()) refuse_member(members.name_of(name), "is no text");
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+EntityTexts read_entities(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation);
+  Members members(json, "", extraction_table, reading.rules);
+  const Json& inputs = members.must_find("inputs");
+  EntityTexts read{.texts = read_texts(inputs, "inputs"), .is_list = inputs.is_array()};
+  refuse_parameters(members, entity_parameter_table);
+  members.finish();
+  return read;
+}
+
+AskedQuestions read_questions(std::string_view body, const BodyReading& reading) {
+  const Json json = parse_request(body, reading.cancellation, BodyObjects::inputs);
+  Members members(json, "", extraction_table, reading.rules);
+  const Json& inputs = members.must_find("inputs");
+  AskedQuestions read{.questions = {}, .contexts = {}, .is_list = inputs.is_array()};
+  const auto add = [&](const Json& one, const std::string& place) {
+    Members asked = members.inside(one, place, question_table);
+    read.questions.push_back(text_in(asked, "question"));
+    read.contexts.push_back(text_in(asked, "context"));
+    asked.finish();
+  };
+  if (read.is_list) {
+    check_count(inputs.size(), "inputs");
+    for (std::size_t i = 0; i < inputs.size(); ++i) add(inputs[i], fmt::format("inputs[{}]", i));
+  } else {
+    add(inputs, "inputs");
+  }
+  refuse_parameters(members, question_parameter_table);
   members.finish();
   return read;
 }

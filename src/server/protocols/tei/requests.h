@@ -63,6 +63,24 @@ struct ClassifyTexts {
 
 ClassifyTexts read_classify(std::string_view body, const BodyReading& reading = {});
 
+/// For a model that finds entities, as huggingface_hub's clients ask: {"inputs": a text or a list of them,
+/// "parameters"}.
+struct EntityTexts {
+  std::vector<std::string> texts;
+  bool is_list = false;  ///< the answer is to be one too
+};
+
+EntityTexts read_entities(std::string_view body, const BodyReading& reading = {});
+
+/// For a model that answers questions, in the same way: {"inputs": {"question", "context"} or a list of them,
+/// "parameters"}.
+struct AskedQuestions {
+  std::vector<std::string> questions, contexts;  ///< as many of each
+  bool is_list = false;                          ///< the answer is to be one too
+};
+
+AskedQuestions read_questions(std::string_view body, const BodyReading& reading = {});
+
 /// POST /rerank: {"query", "texts", "truncate", "truncation_direction", "raw_scores", "return_text"}.
 struct Rerank {
   std::string query;

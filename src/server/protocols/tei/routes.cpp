@@ -5,6 +5,7 @@
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
 #include "server/protocols/tei/classify.h"
+#include "server/protocols/tei/extract.h"
 #include "server/protocols/tei/handlers.h"
 #include "server/protocols/tei/operations.h"
 #include "server/protocols/tei/requests.h"
@@ -27,8 +28,10 @@ void answer_by_ability(const RouteCall& call) {
       embed_sparse(named);
     } else if (is_able(*model, TextAbility::rank)) {
       rerank(named);
-    } else {
+    } else if (is_able(*model, TextAbility::classify)) {
       classify(with.exchange, with.work, model);
+    } else {
+      extract(with.exchange, with.work, model);
     }
   });
 }
