@@ -127,7 +127,6 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   read([&] { check(server::responses::read_response_request(input)); });
   read([&] { require(!server::anthropic::read_message_request(input).chat.messages.empty(), "no message"); });
   read([&] { (void)server::anthropic::read_token_count_request(input); });
-  (void)server::is_zero_duration(input);
   const std::string text = Json::parse(Json(input).dump(-1, ' ', false, Json::error_handler_t::replace));
   write(*server::chat_answer_events({.id = "a", .created = 0, .model = text}, false), text, "data: ", "content");
   write(*server::ollama_answer_events({.route = server::OllamaRoute::chat, .model = text}), text, "", "content");

@@ -195,25 +195,31 @@ TEST(MessageRequests, AreRefusedByName) {
   }
 }
 
-// As Claude Code writes it: blocks with cache hints, tools, an id of the user, and edits that change nothing here.
+// As Claude Code 2.1 writes it: blocks with cache hints, tools, an id of the user, a message of the system at the end,
+// and what changes nothing here.
 TEST(MessageRequests, TakeThoseOfClaudeCode) {
-  const MessageRequest read =
-      read_message_request(R"({"model": "claude-sonnet-4-5", "max_tokens": 32000, "stream": true,
-    "temperature": 1, "metadata": {"user_id": "user_0_account__session_0"},
+  const MessageRequest read = read_message_request(R"({"model": "m", "max_tokens": 32000, "stream": true,
+    "metadata": {"user_id": "{\"device_id\":\"8001\",\"session_id\":\"f037\"}"},
     "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-    "thinking": {"type": "adaptive"},
-    "system": [{"type": "text", "text": "You are Claude Code.", "cache_control": {"type": "ephemeral"}},
+    "thinking": {"type": "adaptive"}, "output_config": {"effort": "high"},
+    "system": [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197;"},
+               {"type": "text", "text": "You are a Claude agent.", "cache_control": {"type": "ephemeral"}},
                {"type": "text", "text": "Be concise.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
     "tools": [{"name": "Bash", "description": "Runs a command", "input_schema": {"$schema":
       "https://json-schema.org/draft/2020-12/schema", "type": "object", "properties": {"command": {"type": "string"}},
-      "required": ["command"], "additionalProperties": false}, "eager_input_streaming": true}],
-    "messages": [{"role": "user", "content": [
-      {"type": "text", "text": "<system-reminder>\nnotes\n</system-reminder>"},
-      {"type": "text", "text": "list the files", "cache_control": {"type": "ephemeral"}}]}]})");
+      "required": ["command"], "additionalProperties": false}}],
+    "messages": [
+      {"role": "user", "content": [
+        {"type": "text", "text": "<system-reminder>\nnotes\n</system-reminder>"},
+        {"type": "text", "text": "list the files", "cache_control": {"type": "ephemeral"}}]},
+      {"role": "system", "content": "Available agent types"}]})");
   EXPECT_TRUE(read.is_streamed);
-  ASSERT_EQ(read.chat.messages.size(), 2U);
+  ASSERT_EQ(read.chat.messages.size(), 3U);
   EXPECT_EQ(read.chat.messages[1].content, "<system-reminder>\nnotes\n</system-reminder>\nlist the files");
+  EXPECT_EQ(read.chat.messages[2].role, "system");
   EXPECT_TRUE(generation::offers_tools(read.chat.options));
+  // As a model without levels does by itself.
+  EXPECT_EQ(asked_reasoning(read.thinking, read.effort, "{{ messages }}").effort, std::nullopt);
 }
 
 TEST(MessageRequests, AreReadForTheirTokensAlone) {

@@ -149,6 +149,14 @@ TEST(ResponseAnswers, HaveTheirEventsInOrder) {
   EXPECT_EQ(text, "so I ask");
 }
 
+TEST(ResponseAnswers, NameTheNamespaceOfACall) {
+  ResponseHead own = head;
+  own.functions = {{"f", "agents"}, {"g", ""}};
+  const Json output = Json::parse(response_json(own, thought_and_called, usage, keep_all))["output"];
+  EXPECT_EQ(output[2]["namespace"], "agents");
+  EXPECT_FALSE(output[3].contains("namespace"));
+}
+
 TEST(ResponseAnswers, SayThatTheyWereCutOff) {
   const Json response =
       Json::parse(response_json(head, {text_part("a"), {.finish_reason = "length"}}, usage, keep_all));

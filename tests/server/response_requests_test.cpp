@@ -139,6 +139,12 @@ TEST(ResponseRequests, ReadTools) {
   EXPECT_EQ(required.tool_choice, ToolChoice::required);
   EXPECT_FALSE(required.allows_several_calls);
   EXPECT_EQ(choose(R"(, "tool_choice": {"type": "function", "name": "g"})").tool_name, "g");
+  const ResponseRequest grouped = read_response_request(R"({"input": "a", "tools": [{"type": "function", "name": "f"},
+    {"type": "namespace", "name": "agents", "description": "d", "tools": [{"type": "function", "name": "spawn",
+     "parameters": {"z": 1, "a": 2}}, {"type": "function", "name": "stop"}]}]})");
+  EXPECT_THAT(grouped.functions,
+              ElementsAre(testing::Pair("f", ""), testing::Pair("spawn", "agents"), testing::Pair("stop", "agents")));
+  EXPECT_EQ(generation::tool_functions(grouped.chat.options.tools).at(1).parameters, R"({"z": 1, "a": 2})");
 }
 
 TEST(ResponseRequests, FindItemsByReference) {
@@ -188,7 +194,13 @@ TEST(ResponseRequests, AreRefusedByName) {
       {R"("input": "a", "text": {"format": {"type": "xml"}})",
        "text.format.type is 'xml'; accepted: text, json_object, json_schema"},
       {R"("input": "a", "text": {"format": {"type": "json_schema", "name": "n"}})", "text.format.schema is missing"},
-      {R"("input": "a", "tools": [{"type": "web_search"}])", "tools[0].type is 'web_search'; accepted: function"},
+      {R"("input": "a", "tools": [{"type": "web_search"}])",
+       "tools[0].type is 'web_search'; accepted: function, namespace"},
+      {R"("input": "a", "tools": [{"type": "namespace", "name": "n", "tools": [{"type": "custom", "name": "c"}]}])",
+       "tools[0].tools[0].type is 'custom'; accepted: function"},
+      {R"("input": "a", "tools": [{"type": "function", "name": "a"}, {"type": "namespace", "name": "n",
+         "tools": [{"type": "function", "name": "a"}]}])",
+       "tools[1].tools[0] has the name 'a' of another tool"},
       {R"("input": "a", "tools": [{"type": "mcp", "server_label": "a"}])", "tools[0].type is 'mcp'"},
       {R"("input": "a", "tools": [{"type": "function"}])", "tools[0].name is missing"},
       {R"("input": "a", "tools": [{"type": "function", "name": "a b"}])", "tools[0].name is 'a b'; accepted: 1 to 64"},
@@ -208,30 +220,36 @@ TEST(ResponseRequests, AreRefusedByName) {
   }
 }
 
-// As Codex writes it (codex-rs, ResponsesApiRequest): the whole conversation each time, kept nowhere.
+// As Codex 0.171 writes it: the whole conversation each time, kept nowhere.
 TEST(ResponseRequests, TakeThoseOfCodex) {
-  const ResponseRequest read = read_response_request(R"({"model": "m", "instructions": "You are a coding agent.",
-    "input": [
-      {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions>"}]},
-      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
-      {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "list the files"}]},
+  const ResponseRequest read = read_response_request(R"({"model": "m", "stream": true, "input": [
+      {"type": "message", "id": "msg_1", "role": "developer", "content": [{"type": "input_text", "text": "You are"}]},
+      {"type": "message", "id": "msg_2", "role": "developer", "content": [{"type": "input_text", "text": "## Skills"}]},
+      {"type": "message", "id": "msg_3", "role": "user", "content": [{"type": "input_text", "text": "<environment>"}]},
+      {"type": "message", "id": "msg_4", "role": "user", "content": [{"type": "input_text", "text": "list the files"}]},
       {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "ls"}],
        "encrypted_content": null},
-      {"type": "function_call", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "call_id": "call_1"},
-      {"type": "function_call_output", "call_id": "call_1", "output": "{\"output\":\"a\",\"metadata\":{}}"}],
-    "tools": [{"type": "function", "name": "shell", "description": "Runs a command", "strict": false,
-      "parameters": {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}}},
-        "required": ["command"], "additionalProperties": false}}],
-    "tool_choice": "auto", "parallel_tool_calls": false, "reasoning": null, "store": false, "stream": true,
-    "include": [], "prompt_cache_key": "0199", "text": {"verbosity": "medium"}, "client_metadata": {"a": "b"}})");
+      {"type": "function_call", "name": "exec_command", "arguments": "{\"cmd\":\"ls\"}", "call_id": "call_1"},
+      {"type": "function_call_output", "call_id": "call_1", "output": "a"}],
+    "tools": [
+      {"type": "function", "name": "exec_command", "description": "Runs a command in a PTY", "strict": false,
+       "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}, "required": ["cmd"],
+                      "additionalProperties": false}},
+      {"type": "namespace", "name": "multi_agent_v1", "description": "Tools for sub-agents.", "tools": [
+       {"type": "function", "name": "close_agent", "description": "Close an agent", "strict": false,
+        "parameters": {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"],
+                       "additionalProperties": false}}]}],
+    "tool_choice": "auto", "parallel_tool_calls": true, "reasoning": {"summary": "auto"}, "store": false,
+    "include": ["reasoning.encrypted_content"], "prompt_cache_key": "01a2", "client_metadata": {"thread_id": "01a2"}})");
   EXPECT_FALSE(read.is_stored);
   EXPECT_TRUE(read.is_streamed);
+  EXPECT_EQ(read.functions.at("close_agent"), "multi_agent_v1");
   const std::vector<ChatMessage> messages = conversation_of(read.instructions, items_of(read));
   ASSERT_EQ(messages.size(), 5U);
-  EXPECT_EQ(messages[0].content, "You are a coding agent.\n\n<permissions>");
+  EXPECT_EQ(messages[0].content, "You are\n\n## Skills");
   EXPECT_EQ(messages[3].reasoning, "ls");
-  EXPECT_EQ(messages[3].tool_calls.at(0).arguments, R"({"command":["ls"]})");
-  EXPECT_EQ(messages[4].name, "shell");
+  EXPECT_EQ(messages[3].tool_calls.at(0).arguments, R"({"cmd":"ls"})");
+  EXPECT_EQ(messages[4].name, "exec_command");
 }
 
 // What asks for nothing is accepted.

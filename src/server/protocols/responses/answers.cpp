@@ -28,6 +28,7 @@ struct OutputItem {
   std::string text;           // of the message, the reasoning or the arguments
   std::string scores;         // JSON, of a message
   std::string call_id, name;  // of a call
+  std::string group;          // the namespace of the function; empty: none
 };
 
 std::string_view prefix_of(OutputItem::Kind kind) {
@@ -77,6 +78,7 @@ void append_item(std::string& out, const OutputItem& item, std::string_view stat
       out += R"(,"type":"function_call")";
       append_member(out, "call_id", item.call_id);
       append_member(out, "name", item.name);
+      if (!item.group.empty()) append_member(out, "namespace", item.group);
       append_member(out, "arguments", has_begun ? std::string_view() : std::string_view(item.text));
       break;
   }
@@ -183,6 +185,8 @@ class ResponseWriter {
     close(out, "completed");
     is_open_ = true;
     items_.push_back({.kind = kind, .id = random_id(prefix_of(kind)), .call_id = call.id, .name = call.name});
+    const auto function = head_.functions.find(call.name);
+    if (function != head_.functions.end()) items_.back().group = function->second;
     output_item_event(out, "response.output_item.added", "in_progress");
     if (kind != OutputItem::Kind::call) part_event(out, "response.content_part.added");
   }

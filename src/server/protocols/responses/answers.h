@@ -11,6 +11,7 @@
 #include "server/generation/answer_delta.h"
 #include "server/generation/answer_events.h"
 #include "server/protocols/response_store.h"
+#include "server/protocols/responses/tools.h"
 
 /// Responses as OpenAI's clients read them, whole and as events. Source: OpenAI's API reference, "The Response object"
 /// and "Streaming events".
@@ -22,6 +23,7 @@ struct ResponseHead {
   std::int64_t created = 0;  ///< seconds since 1970
   std::string model;
   std::shared_ptr<const std::string> repeated;  ///< ResponseRequest::repeated
+  NamedFunctions functions;                     ///< that may be called
   bool is_stored = false;                       ///< the client wants it to be kept
 };
 

@@ -39,7 +39,7 @@ constexpr std::array<Field, 8> call_table{{
     {"call_id", text, required},
     {"name", text, required},
     {"arguments", text, required},
-    refused_field("namespace", "accepted are functions of the request's tools"),
+    {"namespace", text},
     ignored_field("caller"),
 }};
 
@@ -50,7 +50,7 @@ constexpr std::array<Field, 8> call_output_table{{
     {"call_id", text, required},
     {"output", other, required},
     {"name", text},
-    refused_field("namespace", "accepted are functions of the request's tools"),
+    ignored_field("namespace"),
     ignored_field("caller"),
 }};
 
@@ -168,12 +168,14 @@ std::shared_ptr<const ConversationItem> read_call(const RequestJson& value, cons
   Members item(value, place, call_table, reading.rules);
   item.ignore("type");
   ToolCall call{.id = item.text("call_id"), .name = item.text("name"), .arguments = item.text("arguments")};
+  const std::string group = item.text("namespace");
   std::string id = id_of(item, "fc_");
   item.finish();
   std::string json;
   if (reading.has_json) {
     append_member(json, "call_id", call.id);
     append_member(json, "name", call.name);
+    if (!group.empty()) append_member(json, "namespace", group);
     append_member(json, "arguments", call.arguments);
   }
   ChatMessage message{.role = "assistant"};

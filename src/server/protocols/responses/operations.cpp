@@ -72,7 +72,12 @@ Json tools_schema(const ServedList&) {
                                    {"parameters", or_null({{"type", "object"}})},
                                    {"strict", or_null(flag)}},
                                   Json::array({"type", "name"}));
-  return or_null({{"type", "array"}, {"items", tool}});
+  const Json group = object_schema({{"type", {{"const", "namespace"}}},
+                                    {"name", text},
+                                    {"description", or_null(text)},
+                                    {"tools", {{"type", "array"}, {"items", tool}}}},
+                                   Json::array({"type", "name", "tools"}));
+  return or_null({{"type", "array"}, {"items", any_of(Json::array({tool, group}))}});
 }
 
 Json tool_choice_schema(const ServedList&) {

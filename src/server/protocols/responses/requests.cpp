@@ -12,7 +12,6 @@
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/texts.h"
 #include "server/protocols/responses/operations.h"
-#include "server/protocols/responses/tools.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
@@ -248,7 +247,8 @@ ResponseRequest read_response_request(std::string_view body, const BodyReading& 
   read.previous_response_id = members.text("previous_response_id");
   if (is_answered) read_answer_settings(members, read);
   read.input = read_items(members, is_answered && read.is_stored, memory);
-  read_tool_choice(members, read_tools(members, body, read.chat.options), read.chat.options);
+  read.functions = read_tools(members, body, read.chat.options);
+  read_tool_choice(members, read.functions, read.chat.options);
   read_format(members, body, read);
   if (read.form_member.empty() && read.chat.options.tool_choice == ToolChoice::required) read.form_member = "tools";
   read_reasoning(members, read.chat.options);

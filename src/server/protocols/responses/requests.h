@@ -10,6 +10,7 @@
 #include "generation/chat_plan.h"
 #include "server/protocols/request_json.h"
 #include "server/protocols/responses/items.h"
+#include "server/protocols/responses/tools.h"
 
 /// Requests of POST /v1/responses. Source: OpenAI's API reference, "Create a model response".
 namespace gpux::server::responses {
@@ -22,7 +23,8 @@ struct ResponseRequest {
   bool is_stored = true;
   bool is_streamed = false;
   generation::ChatRequest chat;  ///< but for its messages
-  std::string form_member;       ///< what the form of the answer comes from: "text.format", "tools"; empty: it has none
+  NamedFunctions functions;
+  std::string form_member;  ///< what the form of the answer comes from: "text.format", "tools"; empty: it has none
   /// Members of the answer that repeat the request, from ',"instructions":…' on, in one line.
   std::string repeated;
 };

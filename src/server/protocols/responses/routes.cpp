@@ -74,6 +74,7 @@ ResponseHead head_of(ResponseRequest& asked, const ServedModel& model) {
           .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
           .model = model.name(),
           .repeated = std::make_shared<const std::string>(std::move(asked.repeated)),
+          .functions = std::move(asked.functions),
           .is_stored = asked.is_stored};
 }
 

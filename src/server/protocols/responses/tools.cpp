@@ -1,11 +1,12 @@
 #include "server/protocols/responses/tools.h"
 
-#include <algorithm>
 #include <array>
-#include <unordered_set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/utf8_prefix.h"
 #include "generation/tool_constraint.h"
@@ -18,11 +19,12 @@ namespace {
 using enum FieldKind;
 using enum FieldUse;
 
-constexpr std::array<std::string_view, 1> tool_types{"function"};
+constexpr std::array<std::string_view, 2> tool_types{"function", "namespace"};
+constexpr std::array<std::string_view, 1> function_types{"function"};
 constexpr std::array<std::string_view, 3> choices{"none", "auto", "required"};
 
 constexpr std::array<Field, 8> tool_table{{
-    {"type", choice, required, nullptr, tool_types},
+    {"type", choice, required, nullptr, function_types},
     {"name", text, required},
     {"description", text},
     {"parameters", other},
@@ -32,63 +34,108 @@ constexpr std::array<Field, 8> tool_table{{
     ignored_field("output_schema"),
 }};
 
-constexpr std::array<Field, 2> chosen_table{{
+// The model sees the functions, and not what groups them.
+constexpr std::array<Field, 4> namespace_table{{
     {"type", choice, required, nullptr, tool_types},
+    {"name", text, required},
+    ignored_field("description"),
+    {"tools", other, required},
+}};
+
+constexpr std::array<Field, 2> chosen_table{{
+    {"type", choice, required, nullptr, function_types},
     {"name", text, required},
 }};
 
-// The tool in the form that templates and chats have; appended to `tools`.
-std::string read_tool(const RequestJson& value, std::string_view written, const std::string& place, MemberRules* rules,
-                      std::string& tools) {
-  Members tool(value, place, tool_table, rules);
-  (void)tool.choice("type");
-  std::string name = tool.text("name");
-  if (!generation::is_tool_name(name)) {
-    refuse_member(tool.name_of("name"),
-                  fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
-                              utf8_prefix(name, 80)));
+class ToolReader {
+ public:
+  explicit ToolReader(MemberRules* rules) : rules_(rules) {}
+
+  void read(const RequestJson& value, std::string_view written, const std::string& place) {
+    const bool is_namespace = value.is_object() && value.value("type", RequestJson()) == "namespace";
+    if (!is_namespace) {
+      read_function(value, written, place, {}, tool_types);
+      return;
+    }
+    Members group(value, place, namespace_table, rules_);
+    group.ignore("type");
+    const std::string name = group.text("name");
+    const RequestJson& list = group.must_find("tools");
+    group.finish();
+    const std::string list_place = place + ".tools";
+    if (!list.is_array()) refuse_member(list_place, "is no list");
+    const std::vector<std::string_view> texts = split_array(member_text(written, "tools"));
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      read_function(list[i], texts.at(i), fmt::format("{}[{}]", list_place, i), name, function_types);
+    }
   }
-  const std::string description = tool.text("description");
-  tool.ignore("strict");
-  const RequestJson* parameters = tool.find("parameters");
-  if (parameters != nullptr && !parameters->is_object()) refuse_member(tool.name_of("parameters"), "is no object");
-  tool.finish();
-  tools += R"({"type":"function","function":{"name":)";
-  append_json_string(tools, name);
-  if (tool.find("description") != nullptr) {
-    tools += R"(,"description":)";
-    append_json_string(tools, description);
+
+  /// As templates and chats have them; empty: there are none.
+  [[nodiscard]] std::string tools() const { return tools_.empty() ? std::string() : "[" + tools_ + "]"; }
+
+  NamedFunctions functions() && { return std::move(functions_); }
+
+ private:
+  // `types`: what is accepted there.
+  void read_function(const RequestJson& value, std::string_view written, const std::string& place,
+                     const std::string& group, std::span<const std::string_view> types) {
+    Members tool(value, place, tool_table, rules_);
+    const RequestJson& type = tool.must_find("type");
+    if (type != "function") {
+      refuse_member(tool.name_of("type"),
+                    fmt::format("is '{}'; accepted: {}", utf8_prefix(tool.text("type"), 40), fmt::join(types, ", ")));
+    }
+    const std::string name = tool.text("name");
+    if (!generation::is_tool_name(name)) {
+      refuse_member(tool.name_of("name"),
+                    fmt::format("is '{}'; accepted: 1 to 64 letters, digits, underscores, hyphens and dots",
+                                utf8_prefix(name, 80)));
+    }
+    if (!functions_.emplace(name, group).second) {
+      refuse_member(place, fmt::format("has the name '{}' of another tool", name));
+    }
+    append(tool, name, written);
+    tool.ignore("strict");
+    tool.finish();
   }
-  if (parameters != nullptr) {
-    tools += R"(,"parameters":)";
-    tools += member_text(written, "parameters");
+
+  void append(Members& tool, const std::string& name, std::string_view written) {
+    const RequestJson* parameters = tool.find("parameters");
+    if (parameters != nullptr && !parameters->is_object()) refuse_member(tool.name_of("parameters"), "is no object");
+    const std::string description = tool.text("description");
+    if (!tools_.empty()) tools_ += ',';
+    tools_ += R"({"type":"function","function":{"name":)";
+    append_json_string(tools_, name);
+    if (tool.find("description") != nullptr) {
+      tools_ += R"(,"description":)";
+      append_json_string(tools_, description);
+    }
+    if (parameters != nullptr) {
+      tools_ += R"(,"parameters":)";
+      tools_ += member_text(written, "parameters");
+    }
+    tools_ += "}}";
   }
-  tools += "}}";
-  return name;
-}
+
+  MemberRules* rules_;
+  std::string tools_;
+  NamedFunctions functions_;
+};
 
 }  // namespace
 
-std::vector<std::string> read_tools(Members& members, std::string_view body, ChatOptions& options) {
-  std::vector<std::string> functions;
+NamedFunctions read_tools(Members& members, std::string_view body, ChatOptions& options) {
   const RequestJson* list = members.find("tools");
-  if (list == nullptr || (list->is_array() && list->empty())) return functions;
+  if (list == nullptr || (list->is_array() && list->empty())) return {};
   if (!list->is_array()) refuse_member("tools", "is no list");
   const std::vector<std::string_view> written = split_array(member_text(body, "tools"));
-  std::unordered_set<std::string> names;
-  std::string tools = "[";
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string place = fmt::format("tools[{}]", i);
-    if (i != 0) tools += ',';
-    std::string name = read_tool((*list)[i], written.at(i), place, members.rules(), tools);
-    if (!names.insert(name).second) refuse_member(place, fmt::format("has the name '{}' of another tool", name));
-    functions.push_back(std::move(name));
-  }
-  options.tools = tools + "]";
-  return functions;
+  ToolReader reader(members.rules());
+  for (std::size_t i = 0; i < list->size(); ++i) reader.read((*list)[i], written.at(i), fmt::format("tools[{}]", i));
+  options.tools = reader.tools();
+  return std::move(reader).functions();
 }
 
-void read_tool_choice(Members& members, const std::vector<std::string>& functions, ChatOptions& options) {
+void read_tool_choice(Members& members, const NamedFunctions& functions, ChatOptions& options) {
   const RequestJson* asked = members.find("tool_choice");
   options.allows_several_calls = members.flag("parallel_tool_calls", true);
   if (asked == nullptr) return;
@@ -97,7 +144,7 @@ void read_tool_choice(Members& members, const std::vector<std::string>& function
     (void)chosen.choice("type");
     options.tool_name = chosen.text("name");
     chosen.finish();
-    if (std::ranges::find(functions, options.tool_name) == functions.end()) {
+    if (!functions.contains(options.tool_name)) {
       refuse_member("tool_choice.name",
                     fmt::format("is '{}', which is none of the tools", utf8_prefix(options.tool_name, 80)));
     }
