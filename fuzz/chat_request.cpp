@@ -7,11 +7,15 @@
 
 #include "fuzzer.h"
 #include "gpux/error.h"
+#include "server/protocols/anthropic/answers.h"
+#include "server/protocols/anthropic/requests.h"
 #include "server/protocols/ollama/answers.h"
 #include "server/protocols/ollama/requests.h"
 #include "server/protocols/openai/answers.h"
 #include "server/protocols/openai/chat_requests.h"
 #include "server/protocols/openai/completion_requests.h"
+#include "server/protocols/responses/answers.h"
+#include "server/protocols/responses/requests.h"
 #include "server/protocols/tool_requests.h"
 
 namespace {
@@ -73,6 +77,43 @@ void write(AnswerEvents& events, const std::string& text, std::string_view begin
   require(together == text + "end", "another text");
 }
 
+// Of a response: its items are messages, and what it repeats of the request is JSON in one line.
+void check(const gpux::server::responses::ResponseRequest& request) {
+  gpux::server::ConversationItems items;
+  for (const auto& one : request.input) {
+    if (one.item == nullptr) continue;
+    require(one.item->json.empty() || Json::parse(one.item->json).is_object(), "an item that is no object");
+    items.push_back(one.item);
+  }
+  const auto messages = gpux::server::responses::conversation_of(request.instructions, items);
+  require(messages.size() <= items.size() + 1, "more messages than items");
+  require(request.repeated.find_first_of("\r\n") == std::string::npos, "members on several lines");
+  require(Json::parse("{" + request.repeated.substr(1) + "}").is_object(), "members that are no JSON");
+}
+
+// Events with names: each is one line of JSON, and what has `content` has what was written.
+void write_named(AnswerEvents& events, const std::string& text, const char* type, const char* content) {
+  std::string out, together;
+  for (const AnswerDelta& delta : deltas_of(text)) {
+    events.hold(delta);
+    events.append(out, delta);
+  }
+  events.append_end(out, {});
+  for (std::size_t at = 0; at < out.size();) {
+    const std::size_t end = out.find('\n', at);
+    require(end != std::string::npos, "a line without an end");
+    const std::string_view line = std::string_view(out).substr(at, end - at);
+    at = end + 1;
+    if (line.empty() || line.starts_with("event: ")) continue;
+    require(line.starts_with("data: "), "a line of another kind");
+    const Json event = Json::parse(line.substr(6));
+    if (event["type"] != type) continue;
+    const Json& part = event["delta"];
+    together += part.is_string() ? part.get<std::string>() : part.value(content, "");
+  }
+  require(together == text + "end", "another text");
+}
+
 }  // namespace
 
 void gpux::fuzz::read_hostile(std::string_view input) {
@@ -83,8 +124,15 @@ void gpux::fuzz::read_hostile(std::string_view input) {
   read([&] { (void)server::read_ollama_embeddings(input); });
   read([&] { (void)server::read_ollama_show(input); });
   read([&] { require(!server::read_completion(input).continuation.prompts.empty(), "no prompt"); });
+  read([&] { check(server::responses::read_response_request(input)); });
+  read([&] { require(!server::anthropic::read_message_request(input).chat.messages.empty(), "no message"); });
+  read([&] { (void)server::anthropic::read_token_count_request(input); });
   (void)server::is_zero_duration(input);
   const std::string text = Json::parse(Json(input).dump(-1, ' ', false, Json::error_handler_t::replace));
   write(*server::chat_answer_events({.id = "a", .created = 0, .model = text}, false), text, "data: ", "content");
   write(*server::ollama_answer_events({.route = server::OllamaRoute::chat, .model = text}), text, "", "content");
+  const auto repeated = std::make_shared<const std::string>();
+  write_named(*server::responses::response_events({.id = "a", .model = text, .repeated = repeated}, nullptr, nullptr),
+              text, "response.output_text.delta", "");
+  write_named(*server::anthropic::message_events({.id = "a", .model = text}, 1), text, "content_block_delta", "text");
 }

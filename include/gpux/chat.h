@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,17 @@ enum class ToolChoice : std::uint8_t {
               ///< reasoning before them where the model thinks first
 };
 
+/// How much a model thinks before it answers, from nothing to as much as it can.
+enum class ReasoningEffort : std::uint8_t {
+  none,
+  minimal,
+  low,
+  medium,
+  high,
+  xhigh,
+  usual,  ///< it thinks, as much as it does on its own
+};
+
 /// Tools, template variables and the tool choice of a conversation.
 struct ChatOptions {
   std::string tools;            ///< a JSON array of functions in OpenAI's form; empty: none
@@ -58,6 +70,9 @@ struct ChatOptions {
   ToolChoice tool_choice = ToolChoice::automatic;
   std::string tool_name = {};        ///< with ToolChoice::required: the function that is called, once; empty: any
   bool allows_several_calls = true;  ///< calls behind the first one are left out otherwise
+  /// Becomes variables of the template, as far as it knows some and `template_values` has not. Empty: the template's
+  /// own default. An effort that the template cannot ask for is refused.
+  std::optional<ReasoningEffort> reasoning = {};
 };
 
 }  // namespace gpux

@@ -144,7 +144,9 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
     tell(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
   }
   if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->engine() != nullptr; })) {
-    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/completions /api/chat /api/generate", address));
+    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/responses /v1/messages /v1/completions /api/chat "
+                              "/api/generate",
+                              address));
   }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
   if (grpc_port) {
@@ -369,6 +371,8 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
   options.api_keys = read_api_keys(flags.api_key_file);
   options.log_requests = flags.log_requests;
   options.is_strict = flags.is_strict;
+  options.stored_responses.max_responses = flags.max_responses;
+  options.stored_responses.time_to_live = flags.response_ttl;
   // What is no origin or host is refused before models are loaded.
   options.browser_access = browser_access_of(flags, {}, !options.api_keys.empty());
   options.memory = std::make_shared<MemoryBudget>(

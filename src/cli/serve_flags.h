@@ -25,6 +25,8 @@ struct ServeFlags : server::ServingFlags {
   std::optional<std::chrono::milliseconds> idle_unload;  ///< 0: never; empty: as what is served has it
   std::optional<std::uint16_t> grpc_port;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
+  std::size_t max_responses = 1024;  ///< that are kept; 0: none
+  std::chrono::milliseconds response_ttl{std::chrono::hours(24)};
   unsigned busy_poll_us = 50;
   bool log_requests = false, is_strict = false, detach = false;
   bool in_background = false;  ///< by --detach: let go of the streams once it listens

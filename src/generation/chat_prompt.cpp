@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "checkpoint/json_settings.h"
 #include "generation/json_extent.h"
+#include "generation/reasoning_request.h"
 #include "gpux/error.h"
 
 namespace gpux::generation {
@@ -123,6 +124,16 @@ void check_template_values(std::string_view json) {
   }
 }
 
+// What is asked for by a variable's own name counts.
+std::string reasoning_members(ReasoningEffort effort, std::string_view template_text, const ChatOptions& options) {
+  const Json given = options.template_values.empty() ? Json::object() : Json::parse(options.template_values);
+  std::string members;
+  for (const TemplateVariable& variable : reasoning_variables(effort, template_text)) {
+    if (!given.contains(variable.name)) members += fmt::format(R"(, "{}": {})", variable.name, variable.value);
+  }
+  return members;
+}
+
 }  // namespace
 
 std::optional<ChatTemplateTexts> read_chat_templates(const fs::path& folder) {
@@ -215,6 +226,7 @@ std::string ChatPrompt::rendered(std::span<const ChatMessage> messages, const Ch
     const std::string_view members = members_of(options.template_values);
     if (members.find_first_not_of(" \t\r\n") != std::string_view::npos) values.append(", ").append(members);
   }
+  if (options.reasoning) values += reasoning_members(*options.reasoning, template_text(has_tools), options);
   return chosen.render(values + "}", now);
 }
 

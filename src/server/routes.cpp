@@ -4,12 +4,15 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
+#include "server/protocols/anthropic/routes.h"
 #include "server/protocols/cohere/routes.h"
 #include "server/protocols/ollama/routes.h"
 #include "server/protocols/open_inference/routes.h"
 #include "server/protocols/openai/routes.h"
 #include "server/protocols/own/routes.h"
+#include "server/protocols/responses/routes.h"
 #include "server/protocols/tei/routes.h"
 
 namespace gpux::server {
@@ -56,11 +59,13 @@ class Segments {
   bool too_many_ = false;
 };
 
+struct Captures {
+  std::optional<std::string_view> name, version, id;
+};
+
 // Fills the captures where the pattern fits.
-bool fits(std::string_view pattern, std::span<const std::string_view> segments, std::optional<std::string_view>& name,
-          std::optional<std::string_view>& version) {
-  name.reset();
-  version.reset();
+bool fits(std::string_view pattern, std::span<const std::string_view> segments, Captures& captures) {
+  captures = {};
   if (segments.empty()) return pattern == "/";
   for (const std::string_view segment : segments) {
     if (pattern.empty()) return false;
@@ -69,9 +74,11 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
     const std::string_view part = pattern.substr(0, end);
     pattern.remove_prefix(end);
     if (part == "{name}") {
-      name = segment;
+      captures.name = segment;
     } else if (part == "{version}") {
-      version = segment;
+      captures.version = segment;
+    } else if (part == "{id}") {
+      captures.id = segment;
     } else if (part != segment) {
       return false;
     }
@@ -80,10 +87,28 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
 }
 
 // How errors are written where no route fits.
-Protocol protocol_of(std::string_view first_segment) {
-  if (first_segment == "v1") return Protocol::openai;
+Protocol protocol_of(std::span<const std::string_view> segments) {
+  const std::string_view first_segment = segments.front();
+  if (first_segment == "v1") {
+    return segments.size() > 1 && segments[1] == "messages" ? Protocol::anthropic : Protocol::openai;
+  }
   if (first_segment == "v2") return Protocol::open_inference;
   return first_segment == "api" ? Protocol::ollama : Protocol::own;
+}
+
+// Of the routes that fit; of those without captures where there are any, which are there for this path alone.
+std::vector<std::string> allowed_methods(std::span<const std::string_view> parts) {
+  std::vector<std::string> allowed;
+  bool is_exact = false;
+  Captures captures;
+  for (const Route& route : all_routes()) {
+    if (!fits(route.path, parts, captures)) continue;
+    const bool is_own = route.path.find('{') == std::string_view::npos;
+    if (is_exact && !is_own) continue;
+    if (is_own && !std::exchange(is_exact, true)) allowed.clear();
+    if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.emplace_back(route.method);
+  }
+  return allowed;
 }
 
 }  // namespace
@@ -92,8 +117,9 @@ std::span<const Route> all_routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> joined;
     for (const std::span<const Route> some :
-         {own::routes(), open_inference_v2::routes(), openai::routes(), ollama::routes(), tei::routes(),
-          cohere::routes(), own::document_routes(), open_inference_v2::repository_routes()}) {
+         {own::routes(), open_inference_v2::routes(), openai::routes(), responses::routes(), anthropic::routes(),
+          ollama::routes(), tei::routes(), cohere::routes(), own::document_routes(),
+          open_inference_v2::repository_routes()}) {
       joined.insert(joined.end(), some.begin(), some.end());
     }
     return joined;
@@ -105,21 +131,19 @@ RouteMatch match_route(const http::Request& request) {
   RouteMatch match;
   const Segments segments(request);
   const auto parts = segments.parts();
-  if (!parts.empty()) match.protocol = protocol_of(parts.front());
+  if (!parts.empty()) match.protocol = protocol_of(parts);
   if (segments.too_many()) return match;
-  std::optional<std::string_view> name, version;
+  Captures captures;
   for (const Route& route : all_routes()) {
-    if (route.method != request.method || !fits(route.path, parts, name, version)) continue;
+    if (route.method != request.method || !fits(route.path, parts, captures)) continue;
     match.route = &route;
     match.protocol = route.protocol;
-    match.name = name;
-    match.version = version;
+    match.name = captures.name;
+    match.version = captures.version;
+    match.id = captures.id;
     return match;
   }
-  for (const Route& route : all_routes()) {
-    const bool is_new = std::ranges::find(match.allowed, route.method) == match.allowed.end();
-    if (is_new && fits(route.path, parts, name, version)) match.allowed.emplace_back(route.method);
-  }
+  match.allowed = allowed_methods(parts);
   return match;
 }
 

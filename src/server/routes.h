@@ -17,6 +17,7 @@ namespace gpux::server {
 struct RouteMatch {
   const Route* route = nullptr;              ///< null: none
   std::optional<std::string> name, version;  ///< of the path
+  std::optional<std::string> id;             ///< of the path
   std::vector<std::string> allowed;          ///< methods of the path, where it is known and the method is not
   Protocol protocol = Protocol::own;         ///< in which errors are written
 };

@@ -99,7 +99,7 @@ http::Admitted Service::admit(const http::Request& request) const {
     return std::move(*refused);
   }
   http::Admitted admitted;
-  if (match.route->key == RouteKey::none || match.route->method == "GET") admitted.max_body_bytes = small_body_bytes;
+  if (match.route->key == RouteKey::none || match.route->method != "POST") admitted.max_body_bytes = small_body_bytes;
   return admitted;
 }
 
@@ -136,10 +136,10 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,
                                  .page_may_read = origin && state_.options.browser_access.may_read(*origin)});
-  RouteCall call{state_,         std::move(traced), std::move(match.name), std::move(match.version),
-                 match.protocol, std::move(work)};
-  const bool has_texts =
-      match.protocol == Protocol::openai || match.protocol == Protocol::ollama || match.protocol == Protocol::texts;
+  RouteCall call{
+      state_,         std::move(traced), std::move(match.name), std::move(match.version), std::move(match.id),
+      match.protocol, std::move(work)};
+  const bool has_texts = match.protocol != Protocol::own && match.protocol != Protocol::open_inference;
   const std::uint64_t most = has_texts ? state_.options.tokenize_here_bytes : state_.options.read_here_bytes;
   const std::uint64_t bytes = text_bytes(call.request());
   const Route* route = match.route;

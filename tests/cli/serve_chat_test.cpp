@@ -684,9 +684,56 @@ TEST(ServeClients, MayWriteMembersThatChangeNothing) {
   EXPECT_THAT(page, HasSubstr("gpux_ignored_members_total{member=\"store\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_ignored_members_total{member=\"cache_control\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_unknown_members_total 6\n")) << "colour, tempratur and messages[0].id, twice";
-  plain["reasoning_effort"] = "high";
-  EXPECT_THAT(server.json(post("/v1/chat/completions", plain.dump()), 400).at("error").at("message"),
-              HasSubstr("reasoning_effort: accepted is chat_template_kwargs"));
+}
+
+// What the template knows decides: this one has a switch, and no levels.
+TEST(ServeReasoning, IsAskedForAsClientsDo) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  store_chat_model(gpux, "always", "{#- </think> -#}{% for message in messages %}{{ message.content }}{% endfor %}");
+  const Serving server(gpux, {"chatty", "always", "--no-grpc"});
+  const auto prompt_tokens = [&](const Json& members) {
+    Json body{{"model", "chatty"}, {"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
+    body.update(members);
+    return server.json(post("/v1/chat/completions", body.dump())).at("usage").at("prompt_tokens").get<int>();
+  };
+  const auto with = [&](bool thinks) {
+    return prompt_tokens({{"chat_template_kwargs", {{"enable_thinking", thinks}}}});
+  };
+  const int thinking = with(true), silent = with(false), usual = prompt_tokens(Json::object());
+  ASSERT_NE(thinking, silent);
+  ASSERT_NE(thinking, usual);
+  for (const char* members :
+       {R"({"reasoning_effort": "high"})", R"({"reasoning": {"effort": "low", "summary": "auto"}})",
+        R"({"reasoning": {"enabled": true}})", R"({"thinking": {"type": "enabled"}})", R"({"enable_thinking": true})",
+        R"({"reasoning_effort": "low", "reasoning": {"effort": "low"}})"}) {
+    EXPECT_EQ(prompt_tokens(Json::parse(members)), thinking) << members;
+  }
+  for (const char* members :
+       {R"({"reasoning_effort": "none"})", R"({"reasoning_effort": "minimal"})", R"({"reasoning": {"enabled": false}})",
+        R"({"thinking": {"type": "disabled"}})", R"({"enable_thinking": false})",
+        R"({"reasoning_effort": "high", "chat_template_kwargs": {"enable_thinking": false}})"}) {
+    EXPECT_EQ(prompt_tokens(Json::parse(members)), silent) << members;
+  }
+  EXPECT_EQ(prompt_tokens(Json::parse(R"({"reasoning_effort": null, "reasoning": {}})")), usual);
+  const auto refusal = [&](const char* members) {
+    Json body{{"model", "always"}, {"messages", {{{"role", "user"}, {"content", "a"}}}}, {"max_tokens", 1}};
+    body.update(Json::parse(members));
+    const Json error = server.json(post("/v1/chat/completions", body.dump()), 400).at("error");
+    return error.at("param").get<std::string>() + " | " + error.at("message").get<std::string>();
+  };
+  EXPECT_EQ(refusal(R"({"reasoning_effort": "none"})"),
+            "reasoning_effort | reasoning_effort is 'none', and the model always thinks before it answers; accepted: "
+            "true");
+  EXPECT_THAT(refusal(R"({"reasoning": {"effort": "high"}})"),
+              HasSubstr("reasoning.effort is 'high', and the model has no levels of thinking"));
+  EXPECT_THAT(refusal(R"({"reasoning_effort": "high", "enable_thinking": false})"),
+              HasSubstr("enable_thinking and reasoning_effort are both there, and differ"));
+  EXPECT_THAT(refusal(R"({"thinking": {"type": "enabled", "budget_tokens": 5}})"),
+              HasSubstr("thinking.budget_tokens: thinking ends where the model ends it"));
+  const Json asked{{"model", "always"}, {"messages", {{{"role", "user"}, {"content", "a"}}}}, {"think", false}};
+  EXPECT_THAT(server.json(post("/api/chat", asked.dump()), 400).at("error"),
+              HasSubstr("think is 'none', and the model always thinks before it answers"));
 }
 
 // The address space is full while texts become long: theirs end, and the server goes on.

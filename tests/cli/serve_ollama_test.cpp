@@ -271,7 +271,7 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"messages": [{"role": "user", "content": "a", "images": ["AA=="]}]})", "messages[0].images: models"},
       {"chat", R"({"messages": [{"role": "king", "content": "a"}]})", "messages[0].role is 'king'"},
       {"chat", R"({"format": "xml"})", "format is \"xml\"; accepted: \"json\", or a JSON schema"},
-      {"chat", R"({"think": "high"})", "think: 'chatty' has no levels of thinking"},
+      {"chat", R"({"think": "much"})", "think is 'much'; accepted: low, medium, high"},
       {"chat", R"({"colour": 1})", "colour is not known"},
       {"chat", R"({"truncate": true})", "truncate: nothing is left out of a prompt; accepted: false"},
       {"show", R"({"model": "chatty", "system": "b"})", "system: a model is shown as it is served"},

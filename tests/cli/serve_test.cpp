@@ -249,6 +249,13 @@ const std::vector<KeyLine> key_table{
     {"GET", "/ping", 200},
     {"POST", "/v1/completions", 401},
     {"POST", "/v1/chat/completions", 401},
+    {"POST", "/v1/responses", 401},
+    {"POST", "/v1/responses/input_tokens", 401},
+    {"GET", "/v1/responses/{id}", 401},
+    {"DELETE", "/v1/responses/{id}", 401},
+    {"GET", "/v1/responses/{id}/input_items", 401},
+    {"POST", "/v1/messages", 401},
+    {"POST", "/v1/messages/count_tokens", 401},
     {"POST", "/api/chat", 401},
     {"POST", "/api/generate", 401},
     {"POST", "/api/embed", 401},
@@ -298,6 +305,7 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
     if (const auto place = path.find("{version}"); place != std::string::npos) path.replace(place, 9, "1.0.0");
     SCOPED_TRACE(line.method + " " + path);
     const auto request = [&](const std::string& headers) {
+      if (line.method == "DELETE") return "DELETE" + get(path, headers).substr(3);
       return line.method == "GET" ? get(path, headers) : post(path, "{}", headers);
     };
     EXPECT_EQ(server.ask(request("")).status, line.without_key);

@@ -134,7 +134,7 @@ TEST(OllamaRequests, ReadChats) {
   EXPECT_EQ(read.chat.settings.max_tokens, 0U);
   EXPECT_EQ(read.chat.settings.repetition_penalty, 1.5F);
   EXPECT_EQ(read.chat.settings.constraint.text, R"({"z":1,"a":2})");
-  EXPECT_EQ(read.general.thinking_level, "low");
+  EXPECT_EQ(read.general.reasoning, ReasoningEffort::low);
   ASSERT_EQ(read.chat.messages.size(), 3U);
   EXPECT_EQ(read.chat.messages[1].tool_calls.at(0).arguments, R"({"z": 1, "a": [2]})");
   EXPECT_EQ(read.chat.messages[2].name, "f");

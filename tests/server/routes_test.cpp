@@ -19,7 +19,8 @@ const std::string page_path = GPUX_SOURCE_DIR "/docs/serving.md";
 // "/v2/models/{name}" as the pages write it: "/v2/models/NAME".
 std::string written(std::string_view path) {
   std::string text(path);
-  for (const auto& [capture, word] : {std::pair("{name}", "NAME"), std::pair("{version}", "V")}) {
+  for (const auto& [capture, word] :
+       {std::pair("{name}", "NAME"), std::pair("{version}", "V"), std::pair("{id}", "ID")}) {
     const std::string name = capture;
     if (const auto place = text.find(name); place != std::string::npos) text.replace(place, name.size(), word);
   }
@@ -34,6 +35,8 @@ std::string_view protocol_name(Protocol protocol) {
       return "Open Inference Protocol";
     case Protocol::openai:
       return "OpenAI";
+    case Protocol::anthropic:
+      return "Anthropic";
     case Protocol::ollama:
       return "Ollama";
     case Protocol::texts:
@@ -177,6 +180,8 @@ TEST(Routes, AreFoundByTheirPaths) {
            {"GET", "/v2/models/a%2Fb/ready", "/v2/models/{name}/ready", "a/b", ""},
            {"POST", "/v2/models/m/versions/3/infer", "/v2/models/{name}/versions/{version}/infer", "m", "3"},
            {"POST", "/models/m/embed", "/models/{name}/embed", "m", ""},
+           {"POST", "/v1/messages?beta=true", "/v1/messages", "", ""},
+           {"POST", "/v1/responses/input_tokens", "/v1/responses/input_tokens", "", ""},
        }) {
     SCOPED_TRACE(line.target);
     const RouteMatch found = match(line.method, line.target);
@@ -186,6 +191,16 @@ TEST(Routes, AreFoundByTheirPaths) {
     EXPECT_EQ(found.version.value_or(""), line.version);
     EXPECT_EQ(found.protocol, found.route->protocol);
   }
+}
+
+TEST(Routes, HaveTheIdsOfTheirPaths) {
+  for (const char* method : {"GET", "DELETE"}) {
+    const RouteMatch found = match(method, "/v1/responses/resp_1%2F2?stream=false");
+    ASSERT_NE(found.route, nullptr);
+    EXPECT_EQ(found.id, "resp_1/2");
+    EXPECT_EQ(found.name, std::nullopt);
+  }
+  EXPECT_EQ(match("GET", "/v1/responses/resp_1/input_items").id, "resp_1");
 }
 
 TEST(Routes, AreRefusedInTheProtocolOfTheirPath) {
@@ -200,6 +215,10 @@ TEST(Routes, AreRefusedInTheProtocolOfTheirPath) {
            {"PUT", "/", Protocol::own, {"GET", "POST"}},
            {"PUT", "/v2/models/stats", Protocol::open_inference, {"GET"}},
            {"GET", "/v1/chat", Protocol::openai, {}},
+           {"PUT", "/v1/responses/resp_1", Protocol::openai, {"GET", "DELETE"}},
+           {"PUT", "/v1/responses/input_tokens", Protocol::openai, {"POST"}},
+           {"GET", "/v1/messages", Protocol::anthropic, {"POST"}},
+           {"GET", "/v1/messages/batches", Protocol::anthropic, {}},
            {"GET", "/v2/none", Protocol::open_inference, {}},
            {"GET", "/api/none", Protocol::ollama, {}},
            {"GET", "/a/b/c/d/e/f/g/h/i", Protocol::own, {}},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Lets the clients openai, langchain-openai, ollama and instructor, unchanged, chat with a `gpux serve` that it starts:
-whole and streamed answers, calls of tools, and structured outputs.
+"""Lets the clients openai (chats and responses), anthropic, langchain-openai, ollama and instructor, unchanged, chat
+with a `gpux serve` that it starts: whole and streamed answers, calls of tools, and structured outputs.
 
 usage: scripts/trials/clients/chat.py PROGRAM        as in build/release/bin/gpux
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import anthropic
 import instructor
 import langchain_openai
 import ollama
@@ -87,6 +88,96 @@ def with_openai(address):
         sys.exit(f"taken: {change}")
 
 
+def with_responses(address):
+    client = openai.OpenAI(base_url=address + "/v1", api_key="none", max_retries=0)
+    ask = {"model": "tiny", "max_output_tokens": 40, "extra_body": {"seed": 1}}
+    whole = client.responses.create(**ask, input="How is the weather?", instructions="Be brief.")
+    expect(whole.output_text and whole.usage.output_tokens <= 40, "a response")
+    events = list(client.responses.create(**ask, input="How is the weather?", instructions="Be brief.", stream=True))
+    expect([event.sequence_number for event in events] == list(range(len(events))), "the order of events")
+    expect(events[-1].response.output_text == whole.output_text, "a streamed response")
+    parts = [event.delta for event in events if event.type == "response.output_text.delta"]
+    expect("".join(parts) == whole.output_text, "the deltas of a response")
+
+    expect(client.responses.retrieve(whole.id).output_text == whole.output_text, "a response that is kept")
+    more = client.responses.create(**ask, input="And now?", previous_response_id=whole.id)
+    items = list(client.responses.input_items.list(more.id, order="asc"))
+    expect([item.type for item in items] == ["message"] * 3, "the items of a conversation")
+    client.responses.delete(whole.id)
+    try:
+        client.responses.retrieve(whole.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        sys.exit("a response is kept that was deleted")
+
+    ask["max_output_tokens"] = 300
+    tool = {"type": "function", "name": "Weather", "parameters": Weather.model_json_schema(), "strict": True}
+    one_call = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False}
+    question = [{"role": "user", "content": "How is the weather?"}]
+    called = client.responses.create(**ask, **one_call, input=question)
+    call = called.output[-1]
+    Weather.model_validate_json(call.arguments)
+    with client.responses.stream(**ask, **one_call, input=question) as stream:
+        final = stream.get_final_response()
+    expect(final.output[-1].arguments == call.arguments, "a streamed call")
+    result = {"type": "function_call_output", "call_id": call.call_id, "output": "12"}
+    again = client.responses.create(**ask, input=[*question, *called.output, result])
+    continued = client.responses.create(**ask, input=[result], previous_response_id=called.id)
+    expect(again.output_text == continued.output_text, "an answer after a call")
+    parsed = client.responses.parse(**ask, input="Who?", text_format=Person)
+    expect(10 <= parsed.output_parsed.age <= 99, "a structured output of responses")
+    counted = client.responses.input_tokens.count(model="tiny", input=question)
+    expect(counted.input_tokens > 0, "the number of tokens")
+    for change in ({"background": True}, {"tools": [{"type": "web_search"}]}, {"reasoning": {"effort": "high"}}):
+        try:
+            client.responses.create(**{**ask, **change}, input="a")
+        except openai.BadRequestError:
+            continue
+        sys.exit(f"taken: {change}")
+
+
+def with_anthropic(address):
+    client = anthropic.Anthropic(base_url=address, api_key="none", max_retries=0)
+    ask = {"model": "tiny", "max_tokens": 40, "messages": MESSAGES, "extra_body": {"temperature": 0}}
+    whole = client.messages.create(**ask)
+    text = whole.content[0].text
+    expect(text and whole.usage.output_tokens <= 40, "a message of anthropic")
+    with client.messages.stream(**ask) as stream:
+        expect("".join(stream.text_stream) == text, "a stream of anthropic")
+        expect(stream.get_final_message().stop_reason == whole.stop_reason, "the end of a stream of anthropic")
+    counted = client.messages.count_tokens(model="tiny", messages=MESSAGES)
+    expect(counted.input_tokens == whole.usage.input_tokens + whole.usage.cache_read_input_tokens, "the number of tokens")
+    stopped = client.messages.create(**ask, stop_sequences=[text[2:4]])
+    expect(stopped.stop_reason == "stop_sequence" and stopped.stop_sequence == text[2:4], "a stop sequence")
+
+    system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    tool = {"name": "Weather", "description": "of a place", "input_schema": Weather.model_json_schema()}
+    call = {"model": "tiny", "max_tokens": 500, "tools": [tool], "tool_choice": {"type": "tool", "name": "Weather"}}
+    for tries in range(20):  # answers that do not end are cut off
+        called = client.messages.create(**call, messages=MESSAGES, system=system)
+        with client.messages.stream(**call, messages=MESSAGES) as stream:
+            streamed = stream.get_final_message()
+        if called.stop_reason == streamed.stop_reason == "tool_use":
+            break
+    else:
+        sys.exit("no call of anthropic")
+    for message in (called, streamed):
+        Weather.model_validate(message.content[-1].input)
+    result = {"type": "tool_result", "tool_use_id": called.content[-1].id, "content": "12"}
+    history = [*MESSAGES, {"role": "assistant", "content": called.content}, {"role": "user", "content": [result]}]
+    expect(client.messages.create(**{**ask, "messages": history}).content, "an answer after a call of anthropic")
+    for error, change in (
+        (anthropic.BadRequestError, {"extra_body": {"temperature": 1000}}),
+        (anthropic.NotFoundError, {"model": "no-such-model"}),
+    ):
+        try:
+            client.messages.create(**{**ask, **change})
+        except error:
+            continue
+        sys.exit(f"taken: {change}")
+
+
 def with_langchain(address):
     ask = {"base_url": address + "/v1", "api_key": "none", "model": "tiny", "seed": 1, "max_retries": 0}
     chat = langchain_openai.ChatOpenAI(**ask, max_tokens=40)
@@ -146,11 +237,11 @@ def main(program):
         with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
             try:
                 address = f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"
-                for clients in (with_openai, with_langchain, with_ollama, with_instructor):
+                for clients in (with_openai, with_responses, with_anthropic, with_langchain, with_ollama, with_instructor):
                     clients(address)
             finally:
                 server.terminate()
-    print(f"as it should be, with openai {openai.__version__} and instructor {instructor.__version__}")
+    print(f"as it should be, with openai {openai.__version__}, anthropic {anthropic.__version__} and instructor {instructor.__version__}")
 
 
 main(sys.argv[1])

@@ -6,7 +6,7 @@
 namespace gpux::server {
 
 std::size_t AnswerDelta::bytes() const noexcept {
-  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size();
+  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size();
   for (const ToolCallDelta& call : tool_calls) {
     bytes += sizeof(ToolCallDelta) + call.id.size() + call.name.size() + call.arguments.size();
   }
@@ -20,6 +20,10 @@ bool AnswerDelta::can_append(const AnswerDelta& next) const noexcept {
   if (choice != next.choice || next.is_first || !finish_reason.empty()) return false;
   // Reasoning comes first in an event, then text, then calls.
   if (!text.empty() && !next.reasoning.empty()) return false;
+  const bool has_scores = !scores.empty() || !next.scores.empty();
+  const bool mixes =
+      (!reasoning.empty() && !next.text.empty()) || (!(reasoning.empty() && text.empty()) && !next.tool_calls.empty());
+  if (has_scores && mixes) return false;
   return tool_calls.empty() || (next.reasoning.empty() && next.text.empty());
 }
 
@@ -36,6 +40,7 @@ void AnswerDelta::append(AnswerDelta&& next) {
   }
   scores.insert(scores.end(), std::make_move_iterator(next.scores.begin()), std::make_move_iterator(next.scores.end()));
   finish_reason = std::move(next.finish_reason);
+  stop_text = std::move(next.stop_text);
 }
 
 }  // namespace gpux::server

@@ -27,12 +27,13 @@ struct AnswerDelta {
   std::vector<ToolCallDelta> tool_calls;
   std::vector<TokenScore> scores;  ///< of its tokens, where requested
   std::string finish_reason;       ///< "stop", "length", "tool_calls"; empty: it goes on
+  std::string stop_text;           ///< the text of GenerationSettings::stop that ended it; empty: none did
 
   /// About what it takes in memory, and in an event.
   [[nodiscard]] std::size_t bytes() const noexcept;
 
   /// Whether `next`, which follows, can be part of it without a change of the order in which text, reasoning and calls
-  /// come.
+  /// come, and of the part that its scores are of.
   [[nodiscard]] bool can_append(const AnswerDelta& next) const noexcept;
   void append(AnswerDelta&& next);
 };
@@ -42,6 +43,7 @@ struct AnswerUsage {
   std::size_t prompt_tokens = 0;     ///< of each prompt once
   std::size_t cached_tokens = 0;     ///< of these, whose keys and values were there
   std::size_t generated_tokens = 0;  ///< of all answers
+  std::size_t reasoning_tokens = 0;  ///< of these, up to the last one that gave reasoning
   std::chrono::duration<double> queue_time{0}, prompt_time{0}, generation_time{0};  ///< of the slowest answer
 };
 

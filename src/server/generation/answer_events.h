@@ -20,6 +20,10 @@ class AnswerEvents {
   /// Text that clients ignore, sent to keep a connection alive; empty: the protocol has none.
   [[nodiscard]] virtual std::string_view keep_alive() const noexcept = 0;
 
+  /// Takes the memory that the events keep of a part until the end of the answer, before append() gets it. Error
+  /// resource_exhausted: there is none.
+  virtual void hold(const AnswerDelta& /*delta*/) {}
+
   virtual void append(std::string& out, const AnswerDelta& delta) = 0;
   /// Writes the end of the stream, after the last part of the last answer.
   virtual void append_end(std::string& out, const AnswerUsage& usage) = 0;

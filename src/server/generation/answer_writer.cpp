@@ -20,8 +20,11 @@ AnswerDelta AnswerWriter::next_of(std::size_t choice) {
 
 void AnswerWriter::token(std::size_t choice, GeneratedToken&& token) {
   AnswerDelta delta = next_of(choice);
-  choices_[choice].given_bytes += token.text.size();
-  choices_[choice].reader->add(token.text, delta);
+  Choice& own = choices_[choice];
+  own.given_bytes += token.text.size();
+  ++own.tokens;
+  own.reader->add(token.text, delta);
+  if (!delta.reasoning.empty()) own.reasoning_tokens = own.tokens;
   if (token.score) delta.scores.push_back(*std::move(token.score));
   const bool is_empty =
       delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.scores.empty();
@@ -34,13 +37,16 @@ void AnswerWriter::ended(std::size_t choice, Completion&& completion) {
   const std::size_t given = std::min(choices_[choice].given_bytes, completion.text.size());
   reader.add(std::string_view(completion.text).substr(given), delta);
   const bool calls_tools = reader.finish(delta);
+  if (!delta.reasoning.empty()) choices_[choice].reasoning_tokens = completion.tokens.size();
   const bool is_complete = completion.reason == FinishReason::stop;
   delta.finish_reason = calls_tools && is_complete ? "tool_calls" : to_string(completion.reason);
+  delta.stop_text = std::move(completion.stop_text);
   if (choice % answers_ == 0) {
     usage_.prompt_tokens += completion.prompt_tokens;
     usage_.cached_tokens += completion.cached_tokens;
   }
   usage_.generated_tokens += completion.tokens.size();
+  usage_.reasoning_tokens += choices_[choice].reasoning_tokens;
   usage_.queue_time = std::max(usage_.queue_time, completion.queue_time);
   usage_.prompt_time = std::max(usage_.prompt_time, completion.time_to_first_token - completion.queue_time);
   usage_.generation_time = std::max(usage_.generation_time, completion.time - completion.time_to_first_token);

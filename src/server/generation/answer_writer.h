@@ -49,6 +49,8 @@ class AnswerWriter : public GenerationListener {
   struct Choice {
     std::unique_ptr<AnswerReader> reader;
     std::size_t given_bytes = 0;  // of the text, to the reader
+    std::size_t tokens = 0;
+    std::size_t reasoning_tokens = 0;  // up to the last one that gave reasoning
     bool has_begun = false;
   };
 

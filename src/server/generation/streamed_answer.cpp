@@ -1,5 +1,6 @@
 #include "server/generation/streamed_answer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gpux::server {
@@ -33,30 +34,41 @@ void StreamedAnswer::start() {
   });
 }
 
+http::Piece StreamedAnswer::next_piece() {
+  std::string text;
+  while (!waiting_.empty() && text.size() < piece_bytes) {
+    events_->append(text, waiting_.front());
+    waiting_.pop_front();
+  }
+  if (waiting_.empty() && append_last_) std::exchange(append_last_, nullptr)(text);
+  return http::Piece::of(std::move(text));
+}
+
 // As much as the transport has room for.
 void StreamedAnswer::send() {
   start();
-  while (has_room_ && (!waiting_.empty() || last_words_)) {
-    std::string piece;
-    while (!waiting_.empty() && piece.size() < piece_bytes) {
-      events_->append(piece, waiting_.front());
-      waiting_.pop_front();
-    }
-    if (waiting_.empty()) piece += std::exchange(last_words_, std::nullopt).value_or("");
+  while (has_room_ && (!unsent_.bytes.empty() || !waiting_.empty() || append_last_)) {
+    if (unsent_.bytes.empty()) unsent_ = next_piece();
+    const std::size_t bytes = std::min(unsent_.bytes.size(), piece_bytes);
+    http::Piece piece{unsent_.bytes.first(bytes), unsent_.owner};
+    unsent_.bytes = unsent_.bytes.subspan(bytes);
+    if (unsent_.bytes.empty()) unsent_ = {};
     last_write_ = Clock::now();
-    const http::Exchange::Flow flow = exchange_->write(http::Piece::of(std::move(piece)));
+    const http::Exchange::Flow flow = exchange_->write(std::move(piece));
     has_room_ = flow == http::Exchange::Flow::go;
     if (flow != http::Exchange::Flow::gone) continue;
     has_ended_ = true;
+    unsent_ = {};
     waiting_.clear();
-    last_words_.reset();
+    append_last_ = nullptr;
   }
-  if (has_ended_ && waiting_.empty() && !last_words_) exchange_->finish();
+  if (has_ended_ && unsent_.bytes.empty() && waiting_.empty() && !append_last_) exchange_->finish();
 }
 
 void StreamedAnswer::write(AnswerDelta delta) {
   const std::lock_guard lock(mutex_);
   if (has_ended_) return;
+  events_->hold(delta);
   const bool joins = !waiting_.empty() && waiting_.back().can_append(delta) && waiting_.back().bytes() < event_bytes;
   if (joins) {
     waiting_.back().append(std::move(delta));
@@ -66,16 +78,16 @@ void StreamedAnswer::write(AnswerDelta delta) {
   send();
 }
 
-void StreamedAnswer::end(const std::function<void(std::string&)>& append) {
+void StreamedAnswer::end(std::function<void(std::string&)> append) {
   has_ended_ = true;
-  append(last_words_.emplace());
+  append_last_ = std::move(append);
   send();
 }
 
 void StreamedAnswer::finish(const AnswerUsage& usage) {
   const std::lock_guard lock(mutex_);
   if (has_ended_) return;
-  end([&](std::string& out) { events_->append_end(out, usage); });
+  end([this, usage](std::string& out) { events_->append_end(out, usage); });
 }
 
 void StreamedAnswer::fail(const Error& error) {
@@ -86,13 +98,13 @@ void StreamedAnswer::fail(const Error& error) {
     exchange_->respond(refuse_(error));
     return;
   }
-  end([&](std::string& out) { events_->append_error(out, error); });
+  end([this, error](std::string& out) { events_->append_error(out, error); });
 }
 
 bool StreamedAnswer::keep_alive(Clock::time_point since) {
   const std::lock_guard lock(mutex_);
   if (has_ended_ || events_->keep_alive().empty()) return false;
-  if (last_write_ > since || !has_room_ || !waiting_.empty()) return true;
+  if (last_write_ > since || !has_room_ || !unsent_.bytes.empty() || !waiting_.empty()) return true;
   start();
   last_write_ = Clock::now();
   has_room_ = exchange_->write(http::Piece::lasting(events_->keep_alive())) == http::Exchange::Flow::go;

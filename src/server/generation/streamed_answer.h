@@ -37,7 +37,8 @@ class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<St
  private:
   void start();
   void send();
-  void end(const std::function<void(std::string&)>& append);
+  http::Piece next_piece();
+  void end(std::function<void(std::string&)> append);
 
   std::shared_ptr<http::Exchange> exchange_;
   std::unique_ptr<AnswerEvents> events_;
@@ -46,7 +47,8 @@ class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<St
 
   std::mutex mutex_;
   std::deque<AnswerDelta> waiting_;
-  std::optional<std::string> last_words_;  // after what waits
+  http::Piece unsent_;  // the rest of events that are longer than the transport takes at once
+  std::function<void(std::string&)> append_last_;  // after what waits: events may depend on those before; null: none
   bool has_begun_ = false, has_ended_ = false, has_room_ = true;
 };
 

@@ -20,6 +20,7 @@ struct RouteCall {
   ServiceState& service;
   std::shared_ptr<http::Exchange> exchange;
   std::optional<std::string> name, version;  ///< of the path
+  std::optional<std::string> id;             ///< of the path: of something that the server keeps
   Protocol protocol = Protocol::own;
   RequestWork work;
   bool is_read_later = false;  ///< by the readers, and not on the thread that called Service::handle()

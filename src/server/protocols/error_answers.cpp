@@ -81,6 +81,26 @@ void append_json_text(std::string& out, std::string_view text) {
   }
 }
 
+// As Anthropic's own server names them.
+std::string_view anthropic_error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
 std::string_view texts_error_type(ErrorCode code) {
   switch (code) {
     case ErrorCode::usage:
@@ -114,6 +134,14 @@ std::string openai_error_json(const Error& error) {
   return text + '}';
 }
 
+std::string anthropic_error_json(const Error& error) {
+  // Where a key is not accepted, the status is 401.
+  const int status = error.code() == ErrorCode::permission ? 401 : status_of(error.code(), Protocol::anthropic);
+  std::string text = fmt::format(R"({{"type":"error","error":{{"type":"{}","message":)", anthropic_error_type(status));
+  append_json_string(text, error.message());
+  return text + "}}";
+}
+
 http::Response error_response(const Error& error, Protocol protocol) {
   const int status = status_of(error.code(), protocol);
   std::string text;
@@ -131,6 +159,9 @@ http::Response error_response(const Error& error, Protocol protocol) {
       break;
     case Protocol::openai:
       text = R"({"error":)" + openai_error_json(error) + "}";
+      break;
+    case Protocol::anthropic:
+      text = anthropic_error_json(error);
       break;
     case Protocol::texts:
       text = R"({"error":)";

@@ -14,4 +14,7 @@ http::Response error_response(const Error& error, Protocol protocol);
 /// {"message", "type", "param", "code"}: the error object of OpenAI's answers.
 std::string openai_error_json(const Error& error);
 
+/// {"type": "error", "error": {"type", "message"}}: the body of Anthropic's errors.
+std::string anthropic_error_json(const Error& error);
+
 }  // namespace gpux::server

@@ -46,6 +46,16 @@ std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
   return longest * tokenizer_bytes_per_byte;
 }
 
+// A conversation may go on one that the server keeps, which is longer than the body.
+std::uint64_t conversation_bytes(const generation::ChatRequest& chat) {
+  std::uint64_t bytes = chat.options.tools.size();
+  for (const ChatMessage& message : chat.messages) {
+    bytes += message.content.size() + message.reasoning.size();
+    for (const ToolCall& call : message.tool_calls) bytes += call.arguments.size();
+  }
+  return bytes;
+}
+
 // Reading a constraint takes milliseconds, and the first one of a model reads its vocabulary. A chat template may take
 // seconds for any request: one that is not known to be quick leaves a reader to the requests of others.
 std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes, const RenderPace& pace) {
@@ -55,7 +65,8 @@ std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes
   const bool has_constraint = settings.constraint.kind != OutputConstraint::Kind::none ||
                               (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
   const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
-  return (chat != nullptr ? body_bytes * tokenizer_bytes_per_byte : cost_to_tokenize(continuation->prompts)) +
+  return (chat != nullptr ? std::max(body_bytes, conversation_bytes(*chat)) * tokenizer_bytes_per_byte
+                          : cost_to_tokenize(continuation->prompts)) +
          (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
@@ -238,14 +249,16 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
   std::shared_ptr<StreamedAnswer> streamed;
   std::shared_ptr<AnswerSink> sink;
   if (request.rendering.events) {
-    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, request.rendering.events(), refuse);
+    std::size_t prompt_tokens = 0;
+    for (const auto& prompt : planned.prompts) prompt_tokens += prompt.size();
+    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, request.rendering.events(prompt_tokens), refuse);
   } else {
     const auto render = [whole = request.rendering.whole, arrived = call.request().arrived](
-                            const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
-      return with_times(whole(choices, usage), usage, arrived);
+                            const std::vector<AnswerDelta>& parts, const AnswerUsage& usage) {
+      return with_times(whole(parts, usage), usage, arrived);
     };
     sink = std::make_shared<WholeAnswer>(call.exchange, planned.prompts.size() * request.answers, call.work, render,
-                                         refuse);
+                                         refuse, request.rendering.kept_as);
   }
   const auto job = make_job(call, model, request, std::move(planned), std::move(sink));
   cancel_when_gone(*call.exchange, call.work, [job] { job->cancel(); });
@@ -261,9 +274,9 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
   }
 }
 
-}  // namespace
-
-void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given) {
+// Plans the request, here or by the readers, and hands it to `go_on`, or answers with the error.
+void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given,
+          std::function<void(const GenerationRequest& request, Planned planned)> go_on) {
   const auto request = std::make_shared<GenerationRequest>(std::move(given));
   if (const auto* chat = std::get_if<generation::ChatRequest>(&request->asked)) {
     try {
@@ -275,7 +288,7 @@ void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, 
   }
   const auto planned = std::make_shared<Planned>();
   const std::uint64_t cost = cost_of(*request, call.request().body.text().size(), model->render_pace());
-  do_units(call, cost, [call, model, request, planned] {
+  do_units(call, cost, [call, model, request, planned, go_on = std::move(go_on)] {
     try {
       if (!plan_next(call, *model, *request, *planned)) return true;
     } catch (const Error& error) {
@@ -284,12 +297,30 @@ void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, 
       return false;
     }
     try {
-      start_texts(call, model, *request, std::move(*planned));
+      go_on(*request, std::move(*planned));
     } catch (const Error& error) {
       call.exchange->respond(error_response_of(error, request->members, call.protocol));
     }
     return false;
   });
+}
+
+}  // namespace
+
+void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request) {
+  plan(call, model, std::move(request), [call, model](const GenerationRequest& asked, Planned planned) {
+    start_texts(call, model, asked, std::move(planned));
+  });
+}
+
+void count_tokens(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
+                  std::function<std::string(std::size_t tokens)> render) {
+  plan(call, model, std::move(request),
+       [call, render = std::move(render)](const GenerationRequest& /*asked*/, const Planned& planned) {
+         std::size_t tokens = 0;
+         for (const auto& prompt : planned.prompts) tokens += prompt.size();
+         call.exchange->respond(http::Response::json(200, render(tokens)));
+       });
 }
 
 }  // namespace gpux::server

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "server/models/served_model.h"
 #include "server/protocols/call.h"
@@ -11,5 +14,10 @@ namespace gpux::server {
 /// Plans the conversation, or turns the prompts into tokens, here or by the readers, and answers with the generated
 /// texts or the error. Errors of require_chat().
 void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request);
+
+/// Plans the conversation as generate() does, generates nothing, and answers with the JSON that `render` makes of the
+/// number of its tokens, or with the error. Errors of require_chat().
+void count_tokens(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
+                  std::function<std::string(std::size_t tokens)> render);
 
 }  // namespace gpux::server

@@ -215,11 +215,11 @@ std::span<const Field> generation_fields() {
   return fields;
 }
 
-void check_settings(const GenerationSettings& settings) {
+void check_settings(const GenerationSettings& settings, const NamedMembers& members) {
   try {
     generation::check(settings);
   } catch (const Error& error) {
-    if (const auto named = error_of_member(error, {})) throw RequestError(*named);
+    if (const auto named = error_of_member(error, members)) throw RequestError(*named);
     refuse_body(error.message());
   }
 }

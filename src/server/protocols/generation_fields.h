@@ -50,6 +50,6 @@ OutputConstraint read_constraint(Members& members, std::string_view body);
 std::string constraint_member(Members& members);
 
 /// generation::check() with the error invalid_input.
-void check_settings(const GenerationSettings& settings);
+void check_settings(const GenerationSettings& settings, const NamedMembers& members = {});
 
 }  // namespace gpux::server

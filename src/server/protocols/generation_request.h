@@ -12,6 +12,7 @@
 #include "gpux/generator.h"
 #include "server/generation/answer_events.h"
 #include "server/generation/answer_writer.h"
+#include "server/generation/whole_answer.h"
 #include "server/protocols/request_error.h"
 #include "server/protocols/text_inputs.h"
 #include "text/tokenizer.h"
@@ -20,8 +21,11 @@ namespace gpux::server {
 
 /// How a protocol writes the answers to a request for text.
 struct AnswerRendering {
-  std::function<std::unique_ptr<AnswerEvents>()> events;  ///< null: the answers are sent whole
-  std::function<std::string(const std::vector<AnswerDelta>& choices, const AnswerUsage& usage)> whole;
+  /// Null: the answers are sent whole. `prompt_tokens`: of all prompts.
+  std::function<std::unique_ptr<AnswerEvents>(std::size_t prompt_tokens)> events;
+  /// Gets the answers as `kept_as` has them.
+  std::function<std::string(const std::vector<AnswerDelta>& parts, const AnswerUsage& usage)> whole;
+  AnswerParts kept_as = AnswerParts::joined;  ///< in_order: for requests for one answer
 };
 
 /// Prompts that are continued as they are.

@@ -29,14 +29,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_
     {"template_values", "chat_template_kwargs"},
 }};
 
-std::optional<std::string_view> member_of_setting(std::string_view name) {
-  const auto row = std::ranges::find(setting_members, name, &std::pair<std::string_view, std::string_view>::first);
-  return row == setting_members.end() ? std::nullopt : std::optional(row->second);
-}
-
-std::string name_in_request(const Subject& subject) {
-  const auto member = subject.kind == Subject::Kind::setting ? member_of_setting(subject.name) : std::nullopt;
-  return member ? std::string(*member) : to_string(subject);
+std::optional<std::string_view> member_of_setting(std::string_view name, const NamedMembers& members) {
+  if (name == "reasoning" && !members.reasoning.empty()) return members.reasoning;
+  for (const std::span<const std::pair<std::string_view, std::string_view>> table :
+       {members.settings, std::span<const std::pair<std::string_view, std::string_view>>(setting_members)}) {
+    const auto row = std::ranges::find(table, name, &std::pair<std::string_view, std::string_view>::first);
+    if (row != table.end()) return row->second;
+  }
+  return std::nullopt;
 }
 
 std::string joined(const std::string& member, std::string_view what) {
@@ -60,7 +60,12 @@ std::optional<RequestError> error_of_member(const Error& error, const NamedMembe
   if (!is_of_request || subject == nullptr) return std::nullopt;
   switch (subject->kind) {
     case Subject::Kind::setting:
-      if (const auto member = member_of_setting(subject->name)) {
+      if (const auto member = member_of_setting(subject->name, members)) {
+        const auto name_in_request = [&](const Subject& named) {
+          const auto found =
+              named.kind == Subject::Kind::setting ? member_of_setting(named.name, members) : std::nullopt;
+          return found ? std::string(*found) : to_string(named);
+        };
         return RequestError(Error(ErrorCode::invalid_input, error.message(name_in_request)), std::string(*member),
                             MemberProblem::invalid);
       }

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "gpux/error.h"
 
@@ -38,8 +40,11 @@ class RequestError : public Error {
 
 /// Members of a request for texts that have other names in other protocols.
 struct NamedMembers {
-  std::string prompt;  ///< "messages", "prompt"
-  std::string form;    ///< what the form of the answer comes from: "response_format", "tools"
+  std::string prompt;     ///< "messages", "prompt"
+  std::string form;       ///< what the form of the answer comes from: "response_format", "tools"
+  std::string reasoning;  ///< what ChatOptions::reasoning comes from: "reasoning_effort", "think"
+  /// Settings whose members have other names than in most protocols: {"max_tokens", "max_output_tokens"}. Static.
+  std::span<const std::pair<std::string_view, std::string_view>> settings = {};
 };
 
 /// The library's error about a setting, the prompt or the form of the answer, as one about the member of the request

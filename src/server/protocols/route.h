@@ -19,7 +19,8 @@ struct Operation;
 enum class Protocol : std::uint8_t {
   own,
   open_inference,
-  openai,  ///< OpenAI's embeddings, completions and chats
+  openai,  ///< OpenAI's embeddings, completions, chats and responses
+  anthropic,
   ollama,
   texts,  ///< Hugging Face's text-embeddings-inference
 };

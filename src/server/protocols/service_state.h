@@ -15,6 +15,7 @@
 #include "server/metrics/grpc_counts.h"
 #include "server/metrics/rendered_page.h"
 #include "server/models/model_repository.h"
+#include "server/protocols/response_store.h"
 #include "server/protocols/route.h"
 #include "server/requests/browser_access.h"
 #include "server/requests/member_rules.h"
@@ -36,6 +37,7 @@ struct ServiceOptions {
   unsigned reading_threads = 2;                   ///< for those, at most
   std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
   std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
+  ResponseStoreOptions stored_responses;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
 };
@@ -47,6 +49,8 @@ struct ServiceState {
         options(std::move(settings)),
         routes(all_routes),
         member_rules(options.is_strict),
+        responses(options.stored_responses, options.memory,
+                  [this](auto when, std::function<void()> call) { limits.at(when, std::move(call)); }),
         readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
 
   ModelRepository& repository;
@@ -57,6 +61,7 @@ struct ServiceState {
   std::atomic<bool> is_ready = true;     ///< new traffic should come; false from the moment a drain begins
   std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
   MemberRules member_rules;
+  ResponseStore responses;
   RenderedPage metrics_text, metrics_json;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();

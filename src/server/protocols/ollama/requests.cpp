@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "generation/reasoning_request.h"
 #include "generation/response_format.h"
 #include "server/protocols/called_function.h"
 #include "server/protocols/generation_fields.h"
@@ -24,7 +25,7 @@ using namespace openapi;
 using enum FieldKind;
 using enum FieldUse;
 
-constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high"};
+constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high"};  // as efforts are called
 constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
@@ -191,13 +192,13 @@ void read_think(Members& members, OllamaSettings& read) {
   const RequestJson* think = members.find("think");
   if (think == nullptr) return;
   if (think->is_boolean()) {
-    read.thinks = think->get<bool>();
+    read.reasoning = think->get<bool>() ? ReasoningEffort::usual : ReasoningEffort::none;
     return;
   }
   if (!think->is_string()) refuse_member("think", "is neither true nor false; accepted, too: low, medium, high");
-  (void)members.choice("think");
-  read.thinks = true;
-  read.thinking_level = think->get<std::string>();
+  if (const auto which = members.choice("think")) {
+    read.reasoning = generation::effort_named(thinking_levels.at(*which));
+  }
 }
 
 // `settings`: the settings in "options" and "format".
@@ -330,7 +331,7 @@ OllamaGenerate read_ollama_generate(std::string_view body, const BodyReading& re
   read.system = members.text("system");
   read.is_raw = members.flag("raw", false);
   if (read.is_raw && !read.system.empty()) refuse_member("raw", "and system are both there; accepted: one of them");
-  if (read.is_raw && read.general.thinks) refuse_member("raw", "and think are both there; accepted: one of them");
+  if (read.is_raw && read.general.reasoning) refuse_member("raw", "and think are both there; accepted: one of them");
   if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
   if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
   refuse_images(members);

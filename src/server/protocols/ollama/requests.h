@@ -23,8 +23,7 @@ struct OllamaSettings {
   bool limits_repetition = false;  ///< "repeat_last_n" is there, and not -1
   bool is_streamed = true;
   std::optional<KeepAlive> keep_alive;
-  std::optional<bool> thinks;  ///< "think"; empty: as the model's template has it
-  std::string thinking_level;  ///< "think": "low", "medium" or "high"; empty: none
+  std::optional<ReasoningEffort> reasoning;  ///< "think"; empty: as the model's template has it
 };
 
 /// Request to POST /api/chat.

@@ -40,25 +40,6 @@ std::string served_name(const ModelRepository& repository, const std::string& re
   return std::ranges::find(names, bare) == names.end() ? requested : bare;
 }
 
-// The values of the template that make the model think, or not.
-std::string thinking_values(const OllamaSettings& asked, const ServedModel& model) {
-  if (!asked.thinks || model.chat() == nullptr) return {};
-  const std::string& text = model.chat()->template_text(false);
-  const auto has = [&](std::string_view name) { return text.find(name) != std::string::npos; };
-  const auto refuse = [&](std::string_view reason) {
-    throw Error(ErrorCode::invalid_input, fmt::format("think: '{}' {}", model.name(), reason));
-  };
-  if (!asked.thinking_level.empty()) {
-    if (!has("reasoning_effort")) refuse("has no levels of thinking; accepted: true, false");
-    return Json{{"reasoning_effort", asked.thinking_level}}.dump();
-  }
-  if (has("enable_thinking")) return Json{{"enable_thinking", *asked.thinks}}.dump();
-  const bool can_think = !generation::answer_format_of(text).reasoning_end.empty();
-  if (*asked.thinks && !can_think) refuse("does not think before it answers; accepted: false");
-  if (!*asked.thinks && can_think) refuse("always thinks before it answers; accepted: true");
-  return {};
-}
-
 // Ollama, too, takes a larger context for the largest that the model has.
 void bound_context(const OllamaSettings& asked, const ServedModel& model, GenerationRequest& request) {
   request.context_length = std::min(asked.context_length, model.engine()->context_length());
@@ -76,7 +57,7 @@ void check_repetition(const OllamaSettings& asked, const GenerationSettings& set
 
 void set_rendering(const OllamaHead& head, bool is_streamed, GenerationRequest& request) {
   if (is_streamed) {
-    request.rendering.events = [head] { return ollama_answer_events(head); };
+    request.rendering.events = [head](std::size_t /*prompt_tokens*/) { return ollama_answer_events(head); };
   }
   request.rendering.whole = [head](const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
     return ollama_answer_json(head, choices.front(), usage);
@@ -99,11 +80,11 @@ Continuation continuation_of(OllamaGenerate& asked, const ServedModel& model) {
   return continuation;
 }
 
-generation::ChatRequest conversation_of(OllamaGenerate& asked, const ServedModel& model) {
+generation::ChatRequest conversation_of(OllamaGenerate& asked) {
   generation::ChatRequest chat;
   if (!asked.system.empty()) chat.messages.push_back({.role = "system", .content = std::move(asked.system)});
   chat.messages.push_back({.role = "user", .content = std::move(asked.prompt)});
-  chat.options.template_values = thinking_values(asked.general, model);
+  chat.options.reasoning = asked.general.reasoning;
   chat.settings = std::move(asked.settings);
   return chat;
 }
@@ -190,9 +171,9 @@ void chat(const RouteCall& call) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head, "load")));
       return;
     }
-    asked->chat.options.template_values = thinking_values(asked->general, *model);
+    asked->chat.options.reasoning = asked->general.reasoning;
     check_repetition(asked->general, asked->chat.settings, *model);
-    GenerationRequest request{.asked = std::move(asked->chat)};
+    GenerationRequest request{.asked = std::move(asked->chat), .members = {.reasoning = "think"}};
     bound_context(asked->general, *model, request);
     set_rendering(head, asked->general.is_streamed, request);
     generate(with, model, std::move(request));
@@ -216,11 +197,11 @@ void answer_prompt(const RouteCall& call) {
       return;
     }
     check_repetition(asked->general, asked->settings, *model);
-    GenerationRequest request;
+    GenerationRequest request{.members = {.reasoning = "think"}};
     if (asked->is_raw || model->chat() == nullptr) {
       request.asked = continuation_of(*asked, *model);
     } else {
-      request.asked = conversation_of(*asked, *model);
+      request.asked = conversation_of(*asked);
     }
     bound_context(asked->general, *model, request);
     set_rendering(head, asked->general.is_streamed, request);

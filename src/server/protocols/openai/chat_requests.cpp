@@ -11,6 +11,7 @@
 #include "server/protocols/openai/operations.h"
 #include "server/protocols/openapi/fields.h"
 #include "server/protocols/openapi/generation.h"
+#include "server/protocols/reasoning_fields.h"
 #include "server/protocols/tool_requests.h"
 #include "tensor/json_envelope.h"
 
@@ -88,15 +89,7 @@ constexpr std::array<Field, 3> chat_table{{
 constexpr std::array<Field, 1> tools_table{{{"tools", other, optional, openapi::tools}}};
 
 // What would change the answer, by OpenAI, vLLM and others.
-constexpr std::string_view by_template =
-    "accepted is chat_template_kwargs, with the names of the model's chat template";
 constexpr auto refused_table = std::to_array<Field>({
-    refused_field("reasoning_effort", by_template),
-    refused_field("reasoning", by_template),
-    refused_field("thinking", by_template),
-    refused_field("enable_thinking", by_template),
-    refused_field("thinking_budget", by_template),
-    refused_field("include_reasoning", "answers have their reasoning; accepted: true", "true"),
     refused_field("audio", "accepted are texts"),
     refused_field("web_search_options", "accepted are tools, which the client calls"),
     refused_field("plugins", "accepted are tools, which the client calls"),
@@ -265,8 +258,9 @@ void refuse_unsupported(Members& members) {
 }  // namespace
 
 std::span<const Field> chat_fields() {
-  static const std::vector<Field> fields = joined({messages_table, generation_fields(), chat_table, tools_table,
-                                                   tool_choice_fields(), template_table, refused_table});
+  static const std::vector<Field> fields =
+      joined({messages_table, generation_fields(), chat_table, tools_table, tool_choice_fields(), template_table,
+              reasoning_fields(), refused_table});
   return fields;
 }
 
@@ -285,6 +279,7 @@ OpenAiChat read_chat(std::string_view body, const BodyReading& reading) {
   read.stream = read_stream(members);
   read_tool_choice(members, read_tools(members, body, options), options);
   read_template_options(members, body, options);
+  read.reasoning_member = read_reasoning(members, options);
   settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
   if (read.form_member.empty() && options.tool_choice == ToolChoice::required) read.form_member = "tools";

@@ -15,7 +15,8 @@ namespace gpux::server {
 struct OpenAiChat {
   std::string model;  ///< empty: not given
   generation::ChatRequest chat;
-  std::string form_member;  ///< constraint_member(), or "tools" where a call is required
+  std::string form_member;       ///< constraint_member(), or "tools" where a call is required
+  std::string reasoning_member;  ///< read_reasoning()
   std::size_t answers = 1;
   StreamSettings stream;
 };

@@ -149,7 +149,7 @@ void complete(const RouteCall& call) {
                               .members = {.prompt = "prompt", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("cmpl", *model);
     if (asked->stream.is_streamed) {
-      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
+      request.rendering.events = [head, has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
         return completion_answer_events(head, has_usage);
       };
     }
@@ -168,10 +168,12 @@ void chat(const RouteCall& call) {
   with_able(named, TextAbility::generate, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     GenerationRequest request{.asked = std::move(asked->chat),
                               .answers = asked->answers,
-                              .members = {.prompt = "messages", .form = std::move(asked->form_member)}};
+                              .members = {.prompt = "messages",
+                                          .form = std::move(asked->form_member),
+                                          .reasoning = std::move(asked->reasoning_member)}};
     const AnswerHead head = head_of("chatcmpl", *model);
     if (asked->stream.is_streamed) {
-      request.rendering.events = [head, has_usage = asked->stream.has_usage] {
+      request.rendering.events = [head, has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
         return chat_answer_events(head, has_usage);
       };
     }

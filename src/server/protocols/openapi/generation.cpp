@@ -45,7 +45,7 @@ Json tools(const ServedList&) {
 
 Operation generated_answer(Json answer, const std::string& streamed) {
   Operation operation = json_answer(std::move(answer));
-  operation.content[streamed] = {{"schema", {{"type", "string"}}}};
+  operation.content[streamed] = {{"schema", {{"description", "events or lines, as they come"}}}};
   return operation;
 }
 

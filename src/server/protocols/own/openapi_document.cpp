@@ -30,6 +30,12 @@ Json components(bool keys_are_set) {
                    {"required", Json::array({"message", "type", "param", "code"})}};
   schemas["OpenAIError"] = {
       {"type", "object"}, {"properties", {{"error", error}}}, {"required", Json::array({"error"})}};
+  const Json anthropic_error{{"type", "object"},
+                             {"properties", {{"type", text}, {"message", text}}},
+                             {"required", Json::array({"type", "message"})}};
+  schemas["AnthropicError"] = {{"type", "object"},
+                               {"properties", {{"type", {{"const", "error"}}}, {"error", anthropic_error}}},
+                               {"required", Json::array({"type", "error"})}};
   schemas["Tensor"] = open_inference_v2::tensor_schema();
   schemas["InferResponse"] = open_inference_v2::answer_schema();
   Json components{{"schemas", std::move(schemas)}};
@@ -40,8 +46,24 @@ Json components(bool keys_are_set) {
   return components;
 }
 
+const char* error_schema(Protocol protocol) {
+  switch (protocol) {
+    case Protocol::own:
+      return "Detail";
+    case Protocol::openai:
+      return "OpenAIError";
+    case Protocol::anthropic:
+      return "AnthropicError";
+    case Protocol::open_inference:
+    case Protocol::ollama:
+    case Protocol::texts:
+      break;
+  }
+  return "Error";
+}
+
 Json failure(Protocol protocol, const std::string& description) {
-  const char* schema = protocol == Protocol::openai ? "OpenAIError" : protocol == Protocol::own ? "Detail" : "Error";
+  const char* schema = error_schema(protocol);
   return {{"description", description}, {"content", json_content(reference(schema))}};
 }
 
@@ -85,6 +107,11 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   if (described.content.is_null()) described.content = json_content({{"type", "object"}});
   const bool waits = route.contract.answering == Answering::in_turn && !described.request.is_null();
   Json found{{"summary", route.summary}};
+  if (!described.parameters.is_null()) found["parameters"] = described.parameters;
+  if (route.path.find("{id}") != std::string_view::npos) {
+    found["parameters"].push_back(
+        {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
+  }
   if (!described.request.is_null()) found["requestBody"] = request_body(described, waits);
   Json answers{{"200", {{"description", "done"}, {"content", described.content}}}};
   add_failures(answers, route, described, waits, keys_are_set);

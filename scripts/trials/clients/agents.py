@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Lets OpenAI's Agents SDK, unchanged and by its default API, use a `gpux serve` that it starts: an agent with a tool
+and one with an output type, whole and streamed.
+
+usage: scripts/trials/clients/agents.py PROGRAM        as in build/release/bin/gpux
+
+The model is that of chat.py. Needs the package openai-agents, which scripts/setup does not install; installs nothing.
+"""
+
+import asyncio
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Annotated
+
+# This file has the name of the package.
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import agents
+import openai
+import pydantic
+from chat_model import write_chat_model
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"not as it should be: {what}")
+
+
+class Person(pydantic.BaseModel, extra="forbid"):
+    name: str = pydantic.Field(max_length=6)
+    age: int = pydantic.Field(ge=10, le=99)
+
+
+async def run(agent, question):
+    """The whole run, whose output the streamed one has, too."""
+    whole = await agents.Runner.run(agent, question, max_turns=3)
+    streamed = agents.Runner.run_streamed(agent, question, max_turns=3)
+    async for _ in streamed.stream_events():
+        pass
+    expect(streamed.final_output == whole.final_output, "the output of a streamed run")
+    return whole
+
+
+async def use_agents(address):
+    places = []
+
+    @agents.function_tool
+    def weather(place: Annotated[str, pydantic.Field(max_length=6)]) -> str:
+        """The weather of a place."""
+        places.append(place)
+        return "12 degrees"
+
+    agents.set_tracing_disabled(True)
+    agents.set_default_openai_client(openai.AsyncOpenAI(base_url=address + "/v1", api_key="none", max_retries=0))
+    # What a model with random weights says by itself may have no end: a run ends with the call, another with a form.
+    settings = agents.ModelSettings(tool_choice="required", parallel_tool_calls=False, extra_body={"seed": 1})
+    caller = agents.Agent(
+        name="caller", instructions="Be brief.", model="tiny", tools=[weather], model_settings=settings,
+        tool_use_behavior="stop_on_first_tool",
+    )
+    called = await run(caller, "How is the weather?")
+    expect([item.type for item in called.new_items] == ["tool_call_item", "tool_call_output_item"], "the items of a run")
+    expect(called.final_output == "12 degrees" and places[0] == places[1], "the calls of the tool")
+    settings = agents.ModelSettings(extra_body={"seed": 1})
+    reader = agents.Agent(name="reader", model="tiny", output_type=Person, model_settings=settings)
+    person = await run(reader, [*called.to_input_list(), {"role": "user", "content": "Who?"}])
+    expect(10 <= person.final_output.age <= 99, "an output type")
+
+
+def main(program):
+    with tempfile.TemporaryDirectory(prefix="gpux-agents-") as home:
+        folder = pathlib.Path(home) / "tiny"
+        folder.mkdir()
+        write_chat_model(folder)
+        environment = {**os.environ, "GPUX_HOME": str(pathlib.Path(home) / "store")}
+        subprocess.run([program, "import", "-q", folder, "-t", "tiny"], env=environment, check=True)
+        serve = [program, "serve", "tiny", "--port", "0", "--no-grpc", "--json"]
+        with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+            try:
+                asyncio.run(use_agents(f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"))
+            finally:
+                server.terminate()
+    print("as it should be")
+
+
+main(sys.argv[1])
