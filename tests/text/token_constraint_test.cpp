@@ -435,6 +435,61 @@ TEST(TokenConstraint, CharactersInPieces) {
   EXPECT_TRUE(constraint.is_finished());
 }
 
+// A part between special tokens, which may be missing, and the form behind it.
+TEST(TokenConstraint, StandsInAFrameOfTokens) {
+  constexpr std::uint32_t begin = 1, end = 0;
+  const std::string frame = "start: thought? @form\nthought: <[1]> TEXT <[0]>\nTEXT: /(.|\\n)*/";
+  for (const char* family : {"byte-level", "stripping", "fallback", "metaspace"}) {
+    SCOPED_TRACE(family);
+    const Model& model = model_of(family);
+    const auto token = [&](std::string_view word) {
+      return static_cast<std::uint32_t>(std::ranges::find(model.words, word) - model.words.begin());
+    };
+    for (const OutputConstraint& form :
+         std::vector<OutputConstraint>{{Kind::regex, "ab(12)?", frame},
+                                       {Kind::json_schema, R"({"const": 12})", frame},
+                                       {Kind::json_object, "", frame},
+                                       {Kind::grammar, "start: \"ab\" | \"12\"", frame}}) {
+      const TokenConstraint constraint(model.vocabulary, form);
+      const std::uint32_t first = form.kind == Kind::json_object   ? token("{")
+                                  : form.kind == Kind::json_schema ? token("12")
+                                                                   : token("ab");
+      TokenConstraint at_once = constraint.clone();
+      std::vector<float> logits = allowed(at_once, model);
+      EXPECT_NE(logits[first], forbidden);
+      EXPECT_NE(logits[begin], forbidden);
+      EXPECT_EQ(logits[end], forbidden);
+      EXPECT_EQ(logits[token("xyz")], forbidden);
+      TokenConstraint after = constraint.clone();
+      for (const std::uint32_t one : {begin, token("xyz"), token("a"), end}) {
+        EXPECT_NE(allowed(after, model)[one], forbidden) << one;
+        after.accept(one);
+      }
+      logits = allowed(after, model);
+      EXPECT_NE(logits[first], forbidden);
+      EXPECT_EQ(logits[begin], forbidden);
+      EXPECT_EQ(logits[token("xyz")], forbidden);
+      EXPECT_FALSE(after.may_end());
+    }
+  }
+  const Model& model = model_of("byte-level");
+  TokenConstraint alone(model.vocabulary, {Kind::grammar, "", "start: <[1]>"});
+  alone.accept(begin);
+  EXPECT_TRUE(alone.is_finished());
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::regex, "(", frame});
+              }),
+              HasSubstr("regular expression"));
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::regex, "a", "start: <s> @form"});
+              }),
+              HasSubstr("it has a token that is not written as <[ID]>"));
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::grammar, "start: <[1]>", "start: @form"});
+              }),
+              HasSubstr("it has special tokens (<…>), which are not supported"));
+}
+
 TEST(TokenConstraint, SpecialTokensAndThoseBehindTheVocabularyAreNeverAllowed) {
   for (const char* family : {"byte-level", "stripping", "fallback"}) {
     const Model& model = model_of(family);
