@@ -42,7 +42,7 @@ pub fn set_limits(limits: &mut ParserLimits) {
     limits.initial_lexer_fuel = 1_000_000;
     limits.step_lexer_fuel = 200_000;
     limits.step_max_items = 50_000;
-    limits.max_items_in_row = 2_000;
+    limits.max_items_in_row = 8_000;
     limits.max_lexer_states = 50_000;
     limits.max_grammar_size = 300_000;
     limits.verbose_errors = false;
