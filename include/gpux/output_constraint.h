@@ -18,6 +18,9 @@ struct OutputConstraint {
 
   Kind kind = Kind::none;
   std::string text;  ///< the schema, expression or grammar, UTF-8; empty for none and json_object
+  /// A grammar of the whole text, in which @form stands for the form above and <[ID]> for a token of the vocabulary,
+  /// also a special one. Empty: the form is the whole text. With an empty `text`, Kind::grammar is this grammar alone.
+  std::string frame = {};
 
   bool operator==(const OutputConstraint&) const = default;
 };

@@ -177,7 +177,7 @@ def test_a_chat_as_a_stream(generator: gpux.Generator) -> None:
 
 def test_figures_of_the_model(generator: gpux.Generator) -> None:
     assert generator.context_length == 100_000
-    assert generator.verdict.active == ["cpu"]
+    assert generator.verdict.active in (["cpu"], ["decoder"])
     memory = gpux.Generator.memory_of("talking", 100)
     assert memory.tokens * memory.cache_bytes_per_token == generator.memory_needed(100)
     assert memory.total_bytes == memory.weight_bytes + generator.memory_needed(100)

@@ -136,8 +136,11 @@ enum {
   GPUX_CONSTRAINT_FINISHED = 2,  ///< of a state: the text is complete, and nothing can follow
 };
 
-/// The constraint keeps what it needs of the vocabulary.
-char* gpux_constraint_open(const GpuxVocabulary* vocabulary, uint32_t kind, GpuxText text, GpuxConstraint** constraint);
+/// `frame`: a grammar of the whole text, in which @form stands for the form that `kind` and `text` describe (none where
+/// `kind` is 0), and <[ID]> for a token; empty: the form is the whole text. The constraint keeps what it needs of the
+/// vocabulary.
+char* gpux_constraint_open(const GpuxVocabulary* vocabulary, uint32_t kind, GpuxText text, GpuxText frame,
+                           GpuxConstraint** constraint);
 char* gpux_constraint_copy(const GpuxConstraint* constraint, GpuxConstraint** copy);
 void gpux_constraint_close(GpuxConstraint* constraint);
 

@@ -382,15 +382,12 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
 
 // With all its models loaded.
 std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags, const std::string& default_name) {
-  if (flags.models.empty() && flags.repository.empty() && flags.models_file.empty()) {
-    throw Error(ErrorCode::usage,
-                "nothing to serve: name a MODEL, a list of them with --models FILE, or a folder with --repository DIR");
-  }
   server::RepositoryOptions options;
   options.budget = {.memory_bytes = flags.memory_budget_bytes, .device_memory_bytes = flags.device_memory_budget_bytes};
   generation::CacheBudget::of_process()->set_memory(options.budget.memory_bytes);
   options.load_timeout = flags.load_timeout;
-  options.idle_unload = flags.idle_unload;
+  options.loads_by_name = flags.serves_store;
+  options.idle_unload = flags.idle_unload.value_or(std::chrono::milliseconds(0));
   const auto models = std::make_shared<server::ServedModels>(flags);
   auto repository = std::make_unique<server::ModelRepository>([models] { return models->look(); }, options);
   repository->load_all();
@@ -401,7 +398,31 @@ std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags
   return repository;
 }
 
-void serve(const ServeFlags& flags, Context& context) {
+// Without a model, those of the store are served. Requests decide which are loaded, and must not decide over the
+// memory.
+ServeFlags completed(ServeFlags flags) {
+  constexpr std::uint64_t quarters_for_models = 3;
+  if (!flags.models.empty() || !flags.repository.empty() || !flags.models_file.empty()) return flags;
+  flags.serves_store = true;
+  if (!flags.idle_unload) flags.idle_unload = std::chrono::minutes(5);
+  if (flags.memory_budget_bytes == 0) {
+    flags.memory_budget_bytes = usable_memory_bytes(Machine::this_one()) / 4 * quarters_for_models;
+  }
+  return flags;
+}
+
+void tell_of_store(const Context& context, const server::ModelRepository& repository,
+                   std::vector<std::string>& warnings) {
+  const std::size_t count = repository.on_demand().size();
+  if (count == 0) {
+    warn(context, warnings, "the store holds no model yet: 'gpux pull' and 'gpux import' put some there");
+    return;
+  }
+  tell(context, fmt::format("{} of the store, each loaded when a request names it", counted(count, "model")));
+}
+
+void serve(const ServeFlags& given, Context& context) {
+  const ServeFlags flags = completed(given);
   if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
   server::ServiceOptions service_options = service_options_of(flags);
   Serving serving;
@@ -417,7 +438,11 @@ void serve(const ServeFlags& flags, Context& context) {
   raise_file_limit();
   const Signals signals;
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
-  report_unserved(context, *serving.repository, warnings);
+  if (flags.serves_store) {
+    tell_of_store(context, *serving.repository, warnings);
+  } else {
+    report_unserved(context, *serving.repository, warnings);
+  }
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;
   serving.http = std::make_unique<http::Server>(

@@ -22,7 +22,7 @@ struct ServeFlags : server::ServingFlags {
   std::chrono::milliseconds watch{0};  ///< 0: not
   std::chrono::milliseconds drain_delay{0}, drain_timeout{std::chrono::seconds(30)};
   std::chrono::milliseconds load_timeout{std::chrono::minutes(10)};
-  std::chrono::milliseconds idle_unload{0};  ///< 0: never
+  std::optional<std::chrono::milliseconds> idle_unload;  ///< 0: never; empty: as what is served has it
   std::optional<std::uint16_t> grpc_port;
   std::uint64_t max_body_bytes = std::uint64_t{64} << 20;
   std::size_t max_responses = 1024;  ///< that are kept; 0: none

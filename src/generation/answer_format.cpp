@@ -4,55 +4,57 @@
 #include <array>
 #include <utility>
 
+#include "generation/tool_call_formats.h"
+
 namespace gpux::generation {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> reasoning_markers{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> reasoning_markers{{
     {"<think>", "</think>"},
     {"[THINK]", "[/THINK]"},
     {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<seed:think>", "</seed:think>"},
 }};
 
-// What a template has that asks for calls in a style; the first that is found counts.
-constexpr std::array<std::pair<std::string_view, ToolCallStyle>, 7> style_marks{{
-    {"[TOOL_CALLS]", ToolCallStyle::mistral},
-    {"<|tool_call|>", ToolCallStyle::phi},
-    {"functools[", ToolCallStyle::phi},
-    {"<tool_call>", ToolCallStyle::hermes},
-    {"<|python_tag|>", ToolCallStyle::llama},
-    {"<|start_header_id|>ipython", ToolCallStyle::llama},
-    {"<start_of_turn>", ToolCallStyle::gemma},
-}};
+constexpr std::pair<std::string_view, std::string_view> response_markers{"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
 
-// What is within the tags of the styles above, and is no JSON: Qwen3-Coder, GLM 4.5, Hunyuan, MiniMax.
+// What is within <tool_call>, and is no JSON: forms that are not known, but for those that come before.
 constexpr std::array<std::string_view, 4> other_style_marks{"<function=", "<arg_key>", "<tool_sep>", "<invoke name="};
 
 bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+ToolCallStyle style_of(std::string_view template_text) {
+  const auto is_in = [&](std::string_view mark) { return has(template_text, mark); };
+  const auto formats = tool_call_formats();
+  const auto found =
+      std::ranges::find_if(formats, [&](const auto& one) { return std::ranges::all_of(one.template_marks, is_in); });
+  if (found == formats.end()) return ToolCallStyle::none;
+  const bool is_other = found->style == ToolCallStyle::hermes && std::ranges::any_of(other_style_marks, is_in);
+  return is_other ? ToolCallStyle::none : found->style;
+}
+
+std::string_view without_blanks_at_end(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
 }  // namespace
 
 std::string_view to_string(ToolCallStyle style) noexcept {
-  switch (style) {
-    case ToolCallStyle::none:
-      return "none";
-    case ToolCallStyle::hermes:
-      return "hermes";
-    case ToolCallStyle::mistral:
-      return "mistral";
-    case ToolCallStyle::phi:
-      return "phi";
-    case ToolCallStyle::llama:
-      return "llama";
-    case ToolCallStyle::gemma:
-      return "gemma";
-  }
-  return "none";
+  return tool_call_format(style).name;
 }
 
 AnswerFormat answer_format_of(std::string_view template_text) {
   AnswerFormat format;
+  format.tool_calls = style_of(template_text);
+  if (format.tool_calls == ToolCallStyle::harmony) {
+    format.has_channels = true;
+    format.reasoning_begin = "<|channel|>analysis<|message|>";
+    format.reasoning_end = "<|end|><|start|>assistant";
+    format.content_begin = "<|channel|>final<|message|>";
+    return format;
+  }
   for (const auto& [begin, end] : reasoning_markers) {
     // Templates that take the reasoning out of earlier answers name its end only.
     if (!has(template_text, begin) && !has(template_text, end)) continue;
@@ -60,44 +62,40 @@ AnswerFormat answer_format_of(std::string_view template_text) {
     format.reasoning_end = end;
     break;
   }
-  const auto is_in = [&](std::string_view mark) { return has(template_text, mark); };
-  if (std::ranges::any_of(other_style_marks, is_in)) return format;
-  for (const auto& [mark, style] : style_marks) {
-    if (!has(template_text, mark)) continue;
-    format.tool_calls = style;
-    break;
+  if (has(template_text, response_markers.first)) {
+    format.content_begin = response_markers.first;
+    format.content_end = response_markers.second;
   }
   return format;
 }
 
 std::vector<std::string> markers_of(const AnswerFormat& format) {
   std::vector<std::string> markers;
-  if (!format.reasoning_end.empty()) markers = {format.reasoning_begin, format.reasoning_end};
-  const auto add = [&](std::initializer_list<std::string> more) { markers.insert(markers.end(), more); };
-  switch (format.tool_calls) {
-    case ToolCallStyle::hermes:
-      add({"<tool_call>", "</tool_call>"});
-      break;
-    case ToolCallStyle::mistral:
-      add({"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"});
-      break;
-    case ToolCallStyle::phi:
-      add({"<|tool_call|>", "<|/tool_call|>"});
-      break;
-    case ToolCallStyle::llama:
-      add({"<|python_tag|>"});
-      break;
-    case ToolCallStyle::none:
-    case ToolCallStyle::gemma:
-      break;
+  const auto add = [&](std::string_view marker) {
+    if (!marker.empty()) markers.emplace_back(marker);
+  };
+  if (!format.has_channels) {
+    for (const auto& marker : {format.reasoning_begin, format.reasoning_end, format.content_begin, format.content_end})
+      add(marker);
   }
+  const ToolCallFormat& calls = tool_call_format(format.has_channels ? ToolCallStyle::harmony : format.tool_calls);
+  for (const std::string_view marker : calls.around) add(marker);
+  for (const std::string_view marker : calls.within) add(marker);
+  for (const CallBlock& block : calls.blocks) {
+    add(block.begin);
+    add(block.end);
+  }
+  add(calls.separator);
   return markers;
 }
 
 bool opens_reasoning(const AnswerFormat& format, std::string_view prompt) {
-  if (format.reasoning_begin.empty()) return false;
-  const std::size_t last = prompt.find_last_not_of(" \t\r\n");
-  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(format.reasoning_begin);
+  return !format.reasoning_begin.empty() && without_blanks_at_end(prompt).ends_with(format.reasoning_begin);
+}
+
+bool closes_reasoning(const AnswerFormat& format, std::string_view prompt) {
+  if (format.reasoning_end.empty() || format.has_channels) return false;
+  return without_blanks_at_end(prompt).ends_with(format.reasoning_end);
 }
 
 }  // namespace gpux::generation

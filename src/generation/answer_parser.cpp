@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "generation/text_stream.h"
+#include "generation/tool_call_elements.h"
 #include "generation/tool_call_text.h"
 
 namespace gpux::generation {
@@ -51,28 +53,18 @@ std::string tool_call_id(std::uint64_t seed, std::size_t index) {
   return id;
 }
 
-std::vector<AnswerParser::Opener> AnswerParser::openers_of(ToolCallStyle style) {
-  switch (style) {
-    case ToolCallStyle::hermes:
-      return {{.text = "<tool_call>", .end = "</tool_call>"}};
-    case ToolCallStyle::mistral:
-      return {{.text = "[TOOL_CALLS]", .end = ""}};
-    case ToolCallStyle::phi:
-      return {{.text = "<|tool_call|>", .end = "<|/tool_call|>"}, {.text = "functools", .end = ""}};
-    case ToolCallStyle::llama:
-      return {{.text = "<|python_tag|>", .end = "", .has_python = true}};
-    case ToolCallStyle::gemma:
-      return {{.text = "```tool_code", .end = "```", .has_python = true},
-              {.text = "```tool_call", .end = "```", .has_python = true},
-              {.text = "```json", .end = "```"}};
-    case ToolCallStyle::none:
-      break;
-  }
-  return {};
-}
-
 AnswerParser::AnswerParser(AnswerSettings settings) : settings_(std::move(settings)) {
-  if (!settings_.functions.empty()) openers_ = openers_of(settings_.format.tool_calls);
+  const bool reads_calls = !settings_.functions.empty();
+  format_ = &tool_call_format(reads_calls ? settings_.format.tool_calls : ToolCallStyle::none);
+  if (settings_.format.has_channels) {
+    channels_.emplace(settings_.functions);
+    return;
+  }
+  for (const CallBlock& block : format_->blocks) markers_.emplace_back(block.begin);
+  for (const std::string_view marker : format_->around) markers_.emplace_back(marker);
+  for (const std::string& marker : {settings_.format.content_begin, settings_.format.content_end}) {
+    if (!marker.empty()) markers_.push_back(marker);
+  }
 }
 
 std::vector<AnswerDelta> AnswerParser::add(std::string_view piece) {
@@ -81,12 +73,14 @@ std::vector<AnswerDelta> AnswerParser::add(std::string_view piece) {
 }
 
 std::vector<AnswerDelta> AnswerParser::finish() {
-  drops_content_ = settings_.is_enforced;
+  // A text of a form has begun, or may have.
+  const bool has_form = settings_.may_have_form && has_content_;
+  drops_content_ = settings_.is_enforced && !has_form;
   return read(true);
 }
 
 std::vector<AnswerDelta> AnswerParser::read(bool is_end) {
-  while (step(is_end)) {
+  while (channels_ ? step_channels(is_end) : step(is_end)) {
   }
   return std::exchange(deltas_, {});
 }
@@ -99,6 +93,19 @@ void AnswerParser::emit(Kind kind, std::string_view text) {
     deltas_.push_back({.kind = kind, .text = std::string(text)});
   }
   if (kind == Kind::content && first_letter(text) < text.size()) has_content_ = true;
+}
+
+// All of a message's arguments are one call.
+bool AnswerParser::step_channels(bool is_end) {
+  for (ChannelReader::Part& part : channels_->read(held_, is_end)) {
+    if (part.kind != ChannelReader::Part::Kind::call) {
+      emit(part.kind == ChannelReader::Part::Kind::reasoning ? Kind::reasoning : Kind::content, part.text);
+      continue;
+    }
+    std::vector<ToolCall> calls{{.id = {}, .name = std::move(part.function), .arguments = std::move(part.text)}};
+    (void)take_calls(std::move(calls), 0);
+  }
+  return false;
 }
 
 bool AnswerParser::step(bool is_end) {
@@ -153,45 +160,51 @@ bool AnswerParser::step_reasoning(bool is_end) {
 
 // Whether an answer that is JSON is a call, without a marker.
 bool AnswerParser::begins_with_json() const noexcept {
-  const ToolCallStyle style = settings_.format.tool_calls;
-  return !has_content_ && (style == ToolCallStyle::llama || style == ToolCallStyle::gemma);
+  return !has_content_ && format_->begins_with_json;
+}
+
+// The first marker in content, of those that count here.
+AnswerParser::Found AnswerParser::find_marker(std::string_view text) const {
+  static constexpr CallBlock bare_json{};
+  Found found;
+  const std::size_t first = first_letter(text);
+  const auto look_for = [&](std::string_view marker, const CallBlock* block, bool is_of_content) {
+    const std::size_t at = text.find(marker);
+    const bool is_in_form = settings_.may_have_form && (has_content_ || at > first);
+    if (at < found.at && (is_of_content || !is_in_form)) found = {at, marker.size(), block};
+  };
+  if (begins_with_json() && text.substr(first).starts_with('{')) found = {first, 0, &bare_json};
+  for (const CallBlock& block : format_->blocks) look_for(block.begin, &block, false);
+  for (const std::string_view marker : format_->around) look_for(marker, nullptr, false);
+  for (const std::string& marker : {settings_.format.content_begin, settings_.format.content_end}) {
+    if (!marker.empty()) look_for(marker, nullptr, true);
+  }
+  return found;
 }
 
 bool AnswerParser::step_content(bool is_end) {
   const std::string_view text = held_;
-  if (openers_.empty()) {
-    emit(Kind::content, text);
-    held_.clear();
-    return false;
-  }
-  std::size_t at = std::string_view::npos;
-  const std::size_t first = first_letter(text);
-  if (begins_with_json() && text.substr(first).starts_with('{')) {
-    at = first;
-    opener_ = {};
-  }
-  for (const Opener& opener : openers_) {
-    const std::size_t found = text.find(opener.text);
-    if (found >= at) continue;
-    at = found;
-    opener_ = opener;
-  }
-  if (at != std::string_view::npos) {
-    const std::size_t letters = end_of_letters(text.substr(0, at));
+  const Found found = find_marker(text);
+  if (found.at != std::string_view::npos) {
+    const std::size_t letters = end_of_letters(text.substr(0, found.at));
     emit(Kind::content, text.substr(0, letters));
-    before_ = text.substr(letters, at + opener_.text.size() - letters);
-    drop(at + opener_.text.size());
+    if (found.block == nullptr) {
+      drop(found.at + found.size);
+      drops_blanks_ = true;
+      return true;
+    }
+    before_ = text.substr(letters, found.at + found.size - letters);
+    block_ = *found.block;
+    drop(found.at + found.size);
     stage_ = Stage::call;
     extent_ = {};
     searched_ = 0;
     return true;
   }
   std::size_t held = 0;
-  for (const Opener& opener : openers_) {
-    const std::string marker(opener.text);
-    held = std::max(held, held_back(text, std::span(&marker, 1)));
-  }
-  const std::size_t certain = is_end ? text.size() : end_of_letters(text.substr(0, text.size() - held));
+  for (const std::string& marker : markers_) held = std::max(held, held_back(text, std::span(&marker, 1)));
+  const std::size_t certain =
+      is_end || markers_.empty() ? text.size() : end_of_letters(text.substr(0, text.size() - held));
   emit(Kind::content, text.substr(0, certain));
   drop(certain);
   return false;
@@ -200,7 +213,8 @@ bool AnswerParser::step_content(bool is_end) {
 bool AnswerParser::take_calls(std::vector<ToolCall> calls, std::size_t bytes) {
   for (ToolCall& call : calls) {
     if (calls_ != 0 && !settings_.allows_several) break;
-    if (call.id.empty()) call.id = tool_call_id(settings_.id_seed, calls_);
+    // Two calls of one id could not be told from each other.
+    if (call.id.empty() || !ids_.insert(call.id).second) call.id = tool_call_id(settings_.id_seed, calls_);
     deltas_.push_back(
         {.kind = Kind::tool_call, .text = {}, .index = calls_, .id = std::move(call.id), .name = std::move(call.name)});
     deltas_.push_back(
@@ -227,15 +241,19 @@ bool AnswerParser::step_call(bool is_end) {
   const std::size_t first = first_letter(held_);
   if (first == held_.size()) return is_end && refuse();
   const char next = held_[first];
-  if (next == '{' || (next == '[' && !opener_.has_python)) return step_json(first, {}, {}, is_end);
-  if (settings_.format.tool_calls == ToolCallStyle::mistral) return step_named(first, is_end);
-  return opener_.has_python ? step_python(first, is_end) : refuse();
+  const bool takes_list = block_.body == CallBody::json || block_.body == CallBody::named_json;
+  if (block_.body == CallBody::named || block_.is_part) return step_block(first, is_end);
+  if (next == '{' || (next == '[' && takes_list)) return step_json(first, {}, {}, is_end);
+  if (block_.body == CallBody::named_json) return step_named(first, is_end);
+  return block_.body == CallBody::json ? refuse() : step_block(first, is_end);
 }
 
 // JSON from `first` on: the calls, or the arguments of a call with this name.
 bool AnswerParser::step_json(std::size_t first, std::string_view name, std::string_view id, bool is_end) {
   const JsonExtent::State state = extent_.read(std::string_view(held_).substr(first));
   if (state == JsonExtent::State::broken) return refuse();
+  const bool is_bare = block_.begin.empty() && name.empty();
+  if (is_bare && !may_be_call(std::string_view(held_).substr(first), settings_.functions)) return refuse();
   if (state == JsonExtent::State::open) return is_end && refuse();
   const std::size_t end = first + extent_.size();
   std::string json = held_.substr(first, extent_.size());
@@ -264,24 +282,41 @@ bool AnswerParser::step_named(std::size_t first, bool is_end) {
 }
 
 // Up to the marker that ends it, or all of the rest.
-bool AnswerParser::step_python(std::size_t first, bool is_end) {
+bool AnswerParser::step_block(std::size_t first, bool is_end) {
   const std::string_view text = held_;
   std::size_t end = text.size();
-  if (!opener_.end.empty()) {
-    const std::size_t found = text.find(opener_.end, std::max(first, searched_));
+  std::string_view last;
+  if (!block_.end.empty()) {
+    const std::size_t found = text.find(block_.end, std::max(first, searched_));
     if (found == std::string_view::npos && !is_end) {
-      searched_ = text.size() < opener_.end.size() ? 0 : text.size() - opener_.end.size() + 1;
+      searched_ = text.size() < block_.end.size() ? 0 : text.size() - block_.end.size() + 1;
       return false;
     }
+    if (found != std::string_view::npos) last = block_.end;
     end = std::min(found, end);
   } else if (!is_end) {
     return false;
   }
   const std::string_view code = text.substr(first, end - first);
-  std::optional<std::vector<ToolCall>> calls = read_python_calls(code, settings_.functions);
-  // A list of JSON begins as one of Python does.
-  if (!calls) calls = read_json_calls(code, settings_.functions);
+  std::optional<std::vector<ToolCall>> calls =
+      block_.is_part ? calls_in(fmt::format("{}{}{}", block_.begin, code, last)) : calls_in(code);
   return calls ? take_calls(*std::move(calls), end) : refuse();
+}
+
+// The calls in a block, in the form that it has.
+std::optional<std::vector<ToolCall>> AnswerParser::calls_in(std::string_view code) const {
+  const std::vector<std::string>& functions = settings_.functions;
+  if (block_.body == CallBody::elements) {
+    return read_element_calls(code, format_->elements, {.names = functions, .parameters = settings_.parameters});
+  }
+  if (block_.body == CallBody::named) {
+    std::optional<ToolCall> call = read_named_call(code, format_->separator, functions);
+    if (!call) return std::nullopt;
+    return std::vector{*std::move(call)};
+  }
+  std::optional<std::vector<ToolCall>> calls = read_python_calls(code, functions);
+  // A list of JSON begins as one of Python does.
+  return calls ? std::move(calls) : read_json_calls(code, functions);
 }
 
 bool AnswerParser::step_end_of_call(bool is_end) {
@@ -292,10 +327,10 @@ bool AnswerParser::step_end_of_call(bool is_end) {
     return false;
   }
   std::size_t dropped = first;
-  if (!opener_.end.empty()) {
-    const Match found = match(rest, opener_.end);
+  if (!block_.end.empty()) {
+    const Match found = match(rest, block_.end);
     if (found == Match::maybe && !is_end) return false;
-    if (found == Match::yes) dropped += opener_.end.size();
+    if (found == Match::yes) dropped += block_.end.size();
   } else if (begins_with_json() && rest.front() == ';') {
     // Between calls without a marker.
     const std::size_t next = 1 + first_letter(rest.substr(1));

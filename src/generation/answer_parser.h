@@ -2,12 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "generation/answer_format.h"
+#include "generation/channel_reader.h"
 #include "generation/json_extent.h"
+#include "generation/tool_call_formats.h"
 #include "gpux/chat.h"
 
 namespace gpux::generation {
@@ -24,14 +29,18 @@ struct AnswerSettings {
   /// cut off is no content, and is left out.
   bool is_enforced = false;
   bool allows_several = true;  ///< calls; those behind the first one are left out otherwise
+  /// JSON schemas of the functions' arguments, in their order: types of values that are written without them.
+  std::vector<std::string> parameters = {};
+  /// With is_enforced: the answer may be a text of a form instead of calls. Nothing in such a text is a call.
+  bool may_have_form = false;
 };
 
 /// Takes an answer apart while it is generated. Pure: the same deltas, joined, however the text is split.
 ///
-/// Reasoning is at the beginning only. A call is given when it is complete, and it calls one of the functions with an
-/// object as arguments. What only looks like a call (no JSON, another function) is content, and nothing is lost but
-/// markers and the white space around reasoning and calls. The text must have the markers of the format, also where
-/// they are special tokens: markers_of().
+/// Reasoning is at the beginning only, but for formats with channels. A call is given when it is complete, and it calls
+/// one of the functions with an object as arguments. What only looks like a call (no JSON, another function) is
+/// content, and nothing is lost but markers and the white space around reasoning and calls. The text must have the
+/// markers of the format, also where they are special tokens: markers_of().
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerSettings settings);
@@ -45,10 +54,11 @@ class AnswerParser {
  private:
   enum class Stage : std::uint8_t { start, reasoning, content, call, end_of_call };
 
-  // How the calls behind a marker are written, and the marker that ends them.
-  struct Opener {
-    std::string_view text, end;
-    bool has_python = false, has_json = true;
+  // A marker in a text that is content otherwise.
+  struct Found {
+    std::size_t at = std::string_view::npos;
+    std::size_t size = 0;              // of the marker
+    const CallBlock* block = nullptr;  // null: the marker means nothing alone
   };
 
   std::vector<AnswerDelta> read(bool is_end);
@@ -59,11 +69,14 @@ class AnswerParser {
   bool step_call(bool is_end);
   bool step_json(std::size_t first, std::string_view name, std::string_view id, bool is_end);
   bool step_named(std::size_t first, bool is_end);
-  bool step_python(std::size_t first, bool is_end);
+  bool step_block(std::size_t first, bool is_end);
   bool step_end_of_call(bool is_end);
 
-  [[nodiscard]] static std::vector<Opener> openers_of(ToolCallStyle style);
+  bool step_channels(bool is_end);
+
+  [[nodiscard]] Found find_marker(std::string_view text) const;
   [[nodiscard]] bool begins_with_json() const noexcept;
+  [[nodiscard]] std::optional<std::vector<ToolCall>> calls_in(std::string_view code) const;
   bool take_calls(std::vector<ToolCall> calls, std::size_t bytes);
   bool refuse(std::size_t bytes = 0);
   void emit(AnswerDelta::Kind kind, std::string_view text);
@@ -71,17 +84,20 @@ class AnswerParser {
   void drop(std::size_t bytes) { held_.erase(0, bytes); }
 
   AnswerSettings settings_;
-  std::vector<Opener> openers_;
+  const ToolCallFormat* format_;      // of the calls that are read
+  std::vector<std::string> markers_;  // that may be in content: those that begin calls, and that mean nothing alone
+  std::optional<ChannelReader> channels_;
   Stage stage_ = Stage::start;
   std::string held_;           // the text that is not decided yet
   std::string before_;         // a marker and the white space before it: content where no call follows
-  Opener opener_;              // the one that was found
+  CallBlock block_;            // the one that was found
   JsonExtent extent_;          // of the JSON behind it
   std::size_t searched_ = 0;   // of held_, for the end of a call
   std::size_t calls_ = 0;      // that were given
   bool has_content_ = false;   // besides white space
   bool drops_blanks_ = false;  // white space is next to a marker
   bool drops_content_ = false;
+  std::set<std::string, std::less<>> ids_;  // that the model gave
   std::vector<AnswerDelta> deltas_;
 };
 

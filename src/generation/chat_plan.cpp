@@ -1,6 +1,7 @@
 #include "generation/chat_plan.h"
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -46,20 +47,27 @@ std::vector<ToolFunction> callable_functions(const ChatOptions& options) {
   return functions;
 }
 
-// An answer that is nothing but calls, and reasoning before them where the model thinks first. `format`: as the model
-// answers on its own. No constraint allows markers that are special tokens: then calls and reasoning have none.
-ToolCallForm forced_calls(const std::vector<ToolFunction>& functions, bool allows_several, const AnswerFormat& format,
-                          const text::Tokenizer& tokenizer, std::string_view prompt) {
-  const auto is_special = [&](const std::string& marker) { return is_special_token(marker, tokenizer); };
-  const bool has_special_calls =
-      format.tool_calls == ToolCallStyle::hermes && (is_special("<tool_call>") || is_special("</tool_call>"));
-  ReasoningPart reasoning;
-  if (!format.reasoning_end.empty() && !is_special(format.reasoning_begin) && !is_special(format.reasoning_end)) {
-    reasoning = {
-        .begin = format.reasoning_begin, .end = format.reasoning_end, .is_open = opens_reasoning(format, prompt)};
+// The special tokens among the markers of a format.
+std::map<std::string, std::uint32_t> special_tokens_of(const AnswerFormat& format, const text::Tokenizer& tokenizer) {
+  std::map<std::string, std::uint32_t> tokens;
+  for (const std::string& marker : markers_of(format)) {
+    if (is_special_token(marker, tokenizer)) tokens.emplace(marker, *tokenizer.id(marker));
   }
-  return tool_call_form(functions, has_special_calls ? ToolCallStyle::none : format.tool_calls, allows_several,
-                        reasoning);
+  return tokens;
+}
+
+ReasoningPart reasoning_part(const AnswerFormat& format, std::string_view prompt) {
+  if (format.reasoning_end.empty() || closes_reasoning(format, prompt)) return ReasoningPart::none;
+  return opens_reasoning(format, prompt) ? ReasoningPart::is_open : ReasoningPart::may_come;
+}
+
+// An answer that has to be calls, or may be a text of a form.
+void constrain(const AnswerParts& parts, OutputConstraint& constraint, AnswerSettings& answer) {
+  ConstrainedAnswer constrained = constrained_answer(parts);
+  answer.is_enforced = !parts.functions.empty();
+  answer.may_have_form = answer.is_enforced && parts.form.kind != OutputConstraint::Kind::none;
+  answer.format = std::move(constrained.format);
+  constraint = std::move(constrained.constraint);
 }
 
 }  // namespace
@@ -95,30 +103,35 @@ std::vector<ToolFunction> tool_functions(std::string_view tools) {
 ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, ChatRequest request,
                    const PromptCheck& check) {
   const ChatOptions& options = request.options;
+  OutputConstraint& constraint = request.settings.constraint;
   const bool is_forced = options.tool_choice == ToolChoice::required;
-  const bool is_constrained = request.settings.constraint.kind != OutputConstraint::Kind::none;
-  if (is_forced && is_constrained) {
+  const bool is_constrained = constraint.kind != OutputConstraint::Kind::none;
+  if (is_forced && is_constrained && !request.constrains_content) {
     throw Error(ErrorCode::invalid_input, "a call is required, and a constraint is there; accepted: one of them");
   }
   const std::vector<ToolFunction> functions = callable_functions(options);
   ChatPlan plan;
   AnswerSettings& answer = plan.answer;
-  for (const ToolFunction& function : functions) answer.functions.push_back(function.name);
+  for (const ToolFunction& function : functions) {
+    answer.functions.push_back(function.name);
+    answer.parameters.push_back(function.parameters);
+  }
   answer.allows_several = options.allows_several_calls && options.tool_name.empty();
   answer.id_seed = id_seed_of(request.settings);
-  if (!is_constrained || !request.constrains_content) {
-    answer.format = answer_format_of(prompt.template_text(offers_tools(options)));
-  }
+  answer.format = answer_format_of(prompt.template_text(offers_tools(options)));
   if (functions.empty()) answer.format.tool_calls = ToolCallStyle::none;
 
   const std::string text = prompt.text(request.messages, options);
   request.messages.clear();
   if (check) check(text);
-  if (is_forced) {
-    ToolCallForm form = forced_calls(functions, answer.allows_several, answer.format, tokenizer, text);
-    request.settings.constraint = std::move(form.constraint);
-    answer.format = std::move(form.format);
-    answer.is_enforced = true;
+  if (is_forced || (is_constrained && request.constrains_content)) {
+    const AnswerParts parts{.format = answer.format,
+                            .tokens = special_tokens_of(answer.format, tokenizer),
+                            .reasoning = reasoning_part(answer.format, text),
+                            .functions = functions,
+                            .allows_several = answer.allows_several,
+                            .form = is_forced ? OutputConstraint() : constraint};
+    constrain(parts, constraint, answer);
   }
   answer.begins_in_reasoning = opens_reasoning(answer.format, text);
   plan.request.shown_tokens = special_markers(answer.format, tokenizer);

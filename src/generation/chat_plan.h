@@ -19,7 +19,8 @@ struct ChatRequest {
   std::vector<ChatMessage> messages;  ///< at least one
   ChatOptions options = {};
   GenerationSettings settings = {};
-  /// Where settings.constraint has a kind, the whole text is content: nothing in it is read as reasoning or as a call.
+  /// settings.constraint is the form of the content alone: reasoning may precede it where the model thinks, and the
+  /// answer may be calls instead. Without, it is the form of the whole text.
   bool constrains_content = false;
 };
 
@@ -32,11 +33,12 @@ struct ChatPlan {
 /// Checks the rendered prompt before it is tokenized. An exception refuses the request.
 using PromptCheck = std::function<void(std::string_view prompt)>;
 
-/// Decides how a model with this template and tokenizer answers: the prompt, the form that calls of tools are forced
-/// into, the special tokens that the text shows, and how it is read. Pure, but for the ids of calls where the settings
-/// have no seed, and for templates that write the date. Errors of ChatPrompt::text(), tool_functions(),
-/// tool_call_form(), prompt_tokens(); invalid_input: a call is required, and there is no such function, or another
-/// constraint; usage: tool_name without ToolChoice::required.
+/// Decides how a model with this template and tokenizer answers: the prompt, the form of its calls and of its content
+/// where they have one (a call that is required comes instead of a content with a form), the special tokens that the
+/// text shows, and how it is read. Pure, but for the ids of calls where the settings have no seed, and for templates
+/// that write the date. Errors of ChatPrompt::text(), tool_functions(), constrained_answer(), prompt_tokens();
+/// invalid_input: a call is required, and there is no such function, or a constraint of the whole text; usage:
+/// tool_name without ToolChoice::required.
 ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, ChatRequest request,
                    const PromptCheck& check = {});
 

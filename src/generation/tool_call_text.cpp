@@ -1,6 +1,7 @@
 #include "generation/tool_call_text.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ struct CallMembers {
     for (std::string_view key = parts.next(); !key.empty(); key = parts.next()) {
       const std::string_view value = parts.next();
       const std::string word = Json::parse(key).get<std::string>();
-      if (word == "name") name = value;
+      if (word == "name" || word == "tool_name") name = value;
       if (word == "arguments" || word == "parameters") arguments = value;
       if (word == "function") function = value;
       if (word == "id") id = value;
@@ -117,6 +118,12 @@ class PythonReader {
     if (is_list && (!take(']') || !trimmed(rest_).empty())) return std::nullopt;
     if (calls.empty()) return std::nullopt;
     return calls;
+  }
+
+  /// All of the text.
+  std::optional<std::string> whole_literal() {
+    std::optional<std::string> value = literal(0);
+    return value && trimmed(rest_).empty() ? value : std::nullopt;
   }
 
  private:
@@ -263,6 +270,34 @@ std::optional<std::vector<ToolCall>> read_python_calls(std::string_view text, st
     if (!is_known()) return std::nullopt;
   }
   return calls;
+}
+
+std::optional<std::string> read_python_literal(std::string_view text) {
+  return is_utf8(text) ? PythonReader(text).whole_literal() : std::nullopt;
+}
+
+bool may_be_call(std::string_view json, std::span<const std::string> functions) {
+  constexpr std::array<std::string_view, 7> members{"name", "arguments", "parameters", "function",
+                                                    "id",   "type",      "tool_name"};
+  // A string that is there as a whole, without escapes; those of a call need none.
+  const auto take_string = [&]() -> std::optional<std::string_view> {
+    json = json.substr(std::min(json.find_first_not_of(blanks), json.size()));
+    if (!json.starts_with('"')) return std::nullopt;
+    const std::size_t end = json.find_first_of("\"\\", 1);
+    if (end == std::string_view::npos || json[end] == '\\') return std::nullopt;
+    const std::string_view text = json.substr(1, end - 1);
+    json.remove_prefix(end + 1);
+    return text;
+  };
+  constexpr std::size_t max_bytes = 512;
+  json = json.substr(0, max_bytes);
+  json.remove_prefix(std::min(json.size(), json.find('{') + 1));
+  const std::optional<std::string_view> key = take_string();
+  if (!key) return true;
+  if (std::ranges::find(members, *key) == members.end()) return false;
+  json = json.substr(std::min(json.find_first_not_of(" \t\r\n:"), json.size()));
+  const std::optional<std::string_view> value = *key == "name" ? take_string() : std::nullopt;
+  return !value || std::ranges::find(functions, *value) != functions.end();
 }
 
 }  // namespace gpux::generation

@@ -19,4 +19,11 @@ std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std:
 /// become JSON. `name.call(…)` calls `name`. Empty as above. Pure.
 std::optional<std::vector<ToolCall>> read_python_calls(std::string_view text, std::span<const std::string> functions);
 
+/// A literal of Python that is the whole text, as JSON. Empty: it is none. Pure.
+std::optional<std::string> read_python_literal(std::string_view text);
+
+/// Whether JSON without a marker, as far as it is there, may become a call of one of the functions: its first member is
+/// one of a call, and a name that comes first is that of a function. Pure.
+bool may_be_call(std::string_view json, std::span<const std::string> functions);
+
 }  // namespace gpux::generation

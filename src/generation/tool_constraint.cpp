@@ -1,10 +1,12 @@
 #include "generation/tool_constraint.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "generation/tool_call_formats.h"
 #include "gpux/error.h"
 
 namespace gpux::generation {
@@ -32,21 +34,98 @@ std::string arguments_schema(const ToolFunction& function) {
   return schema.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// A text as a string of a grammar, or within an expression of one: markers are of printable ASCII.
+// A text as a string of a grammar, or within an expression of one.
 std::string with_escapes(std::string_view text, std::string_view escaped) {
   std::string result;
   for (const char c : text) {
+    if (c == '\n') {
+      result += "\\n";
+      continue;
+    }
     if (escaped.find(c) != std::string_view::npos) result += '\\';
     result += c;
   }
   return result;
 }
 
-// The rules for what comes before the calls: `thinking` ends at the first marker that ends it.
-std::string thinking_rules(const ReasoningPart& reasoning) {
-  return fmt::format("\nthinking: {}reasoning /[ \\t\\r\\n]{{1,8}}/?\nreasoning[lazy]: /(.|\\n)*{}/",
-                     reasoning.is_open ? "" : fmt::format("\"{}\" ", with_escapes(reasoning.begin, "\"\\")),
-                     with_escapes(reasoning.end, R"(\.+*?()|[]{}^$/)"));
+/// Writes texts with markers as parts of a rule.
+class MarkedText {
+ public:
+  explicit MarkedText(const std::map<std::string, std::uint32_t>& tokens) : tokens_(tokens) {}
+
+  /// `number`: a character that stands for a number; 0: none does.
+  [[nodiscard]] std::string rule(std::string_view text, char number = 0) const {
+    std::string parts, literal;
+    const auto end_literal = [&] {
+      if (!literal.empty()) parts += fmt::format(" \"{}\"", with_escapes(literal, "\"\\"));
+      literal.clear();
+    };
+    while (!text.empty()) {
+      if (const auto* token = token_at(text)) {
+        end_literal();
+        parts += fmt::format(" <[{}]>", token->second);
+        text.remove_prefix(token->first.size());
+        continue;
+      }
+      if (number != 0 && text.front() == number) {
+        end_literal();
+        parts += " /[0-9]{1,3}/";
+      } else {
+        literal += text.front();
+      }
+      text.remove_prefix(1);
+    }
+    end_literal();
+    return parts;
+  }
+
+  [[nodiscard]] bool begins_with_token(std::string_view text) const { return token_at(text) != nullptr; }
+
+ private:
+  [[nodiscard]] const std::pair<const std::string, std::uint32_t>* token_at(std::string_view text) const {
+    const auto found = std::ranges::find_if(tokens_, [&](const auto& one) { return text.starts_with(one.first); });
+    return found == tokens_.end() ? nullptr : &*found;
+  }
+
+  const std::map<std::string, std::uint32_t>& tokens_;
+};
+
+// The rules for what comes before the answer: `thinking` ends at the first marker that ends it.
+std::string thinking_rules(const AnswerParts& parts, const MarkedText& marked) {
+  const AnswerFormat& format = parts.format;
+  const std::string begin = parts.reasoning == ReasoningPart::is_open ? "" : marked.rule(format.reasoning_begin);
+  const std::string_view blanks = format.has_channels ? "" : " /[ \\t\\r\\n]{1,8}/?";
+  if (marked.begins_with_token(format.reasoning_end)) {
+    return fmt::format("\nthinking:{} REASONING{}{}\nREASONING: /(.|\\n)*/", begin, marked.rule(format.reasoning_end),
+                       blanks);
+  }
+  return fmt::format("\nthinking:{} reasoning{}\nreasoning[lazy]: /(.|\\n)*{}/", begin, blanks,
+                     with_escapes(format.reasoning_end, R"(\.+*?()|[]{}^$/)"));
+}
+
+// `calls`, and what it consists of.
+std::string call_rules(const AnswerParts& parts, const CallWriting& writing, const MarkedText& marked) {
+  const bool is_required = parts.form.kind == OutputConstraint::Kind::none;
+  std::string rules = fmt::format("\ncalls:{} call", marked.rule(writing.section_begin));
+  if (parts.allows_several && writing.allows_several)
+    rules += fmt::format(" ({} call)*", marked.rule(writing.separator));
+  rules += marked.rule(writing.section_end) + "\ncall:";
+  std::string schemas;
+  constexpr char number = '#';
+  for (std::size_t i = 0; i < parts.functions.size(); ++i) {
+    const ToolFunction& function = parts.functions[i];
+    if (!is_tool_name(function.name)) {
+      throw Error(ErrorCode::invalid_input,
+                  "a tool's name is not of 1 to 64 letters, digits, underscores, hyphens and dots");
+    }
+    const std::string arguments = is_required ? fmt::format("arguments_{}", i) : "arguments";
+    const std::string begin = fmt::format("{}{}{}", writing.begin, function.name, writing.arguments);
+    rules +=
+        fmt::format("{}{} {}{}", i == 0 ? "" : " |", marked.rule(begin, number), arguments, marked.rule(writing.end));
+    if (is_required) schemas += fmt::format("\n{}: %json {}", arguments, arguments_schema(function));
+  }
+  if (!is_required) schemas = "\narguments: %json {\"type\": \"object\"}";
+  return rules + schemas;
 }
 
 }  // namespace
@@ -59,34 +138,32 @@ bool is_tool_name(std::string_view name) noexcept {
   });
 }
 
-ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several,
-                            const ReasoningPart& reasoning) {
-  const bool has_markers = style == ToolCallStyle::hermes, has_reasoning = !reasoning.end.empty();
-  const std::string_view arguments = style == ToolCallStyle::llama ? "parameters" : "arguments";
-  std::string grammar = "start: ";
-  if (has_reasoning) grammar += reasoning.is_open ? "thinking " : "thinking? ";
-  grammar += has_markers ? R"("<tool_call>\n" call "\n</tool_call>")" : "call";
-  if (allows_several) {
-    grammar += has_markers ? R"( ("\n<tool_call>\n" call "\n</tool_call>")*)" : R"( ("; " call)*)";
+ConstrainedAnswer constrained_answer(const AnswerParts& parts) {
+  ConstrainedAnswer answer{.constraint = parts.form, .format = parts.format};
+  const bool has_calls = !parts.functions.empty(), has_form = parts.form.kind != OutputConstraint::Kind::none;
+  const bool has_reasoning = parts.reasoning != ReasoningPart::none;
+  // Forms of calls that no grammar writes are read as JSON.
+  const bool is_written =
+      answer.format.tool_calls != ToolCallStyle::none && answer.format.tool_calls != ToolCallStyle::gemma;
+  const CallWriting& writing = tool_call_format(is_written ? answer.format.tool_calls : ToolCallStyle::none).writing;
+  if (has_calls && !is_written) answer.format.tool_calls = ToolCallStyle::llama;
+  if (!has_reasoning && !answer.format.has_channels) answer.format.reasoning_begin = answer.format.reasoning_end = {};
+  if (!has_calls && !has_reasoning && parts.format.content_begin.empty()) return answer;
+
+  const MarkedText marked(parts.tokens);
+  std::string start = "start:";
+  if (has_reasoning) start += parts.reasoning == ReasoningPart::is_open ? " thinking" : " thinking?";
+  start += has_calls && has_form ? " (calls | form)" : has_calls ? " calls" : " form";
+  if (has_reasoning) start += thinking_rules(parts, marked);
+  if (has_calls) start += call_rules(parts, writing, marked);
+  if (has_form) {
+    start += fmt::format("\nform:{} @form{}", marked.rule(parts.format.content_begin),
+                         marked.rule(parts.format.content_end));
+  } else {
+    answer.constraint = {.kind = OutputConstraint::Kind::grammar};
   }
-  std::string calls, schemas;
-  if (has_reasoning) grammar += thinking_rules(reasoning);
-  for (std::size_t i = 0; i < functions.size(); ++i) {
-    const ToolFunction& function = functions[i];
-    if (!is_tool_name(function.name)) {
-      throw Error(ErrorCode::invalid_input,
-                  "a tool's name is not of 1 to 64 letters, digits, underscores, hyphens and dots");
-    }
-    calls += fmt::format(R"({}"{{\"name\": \"{}\", \"{}\": " arguments_{} "}}")", i == 0 ? "" : " | ", function.name,
-                         arguments, i);
-    schemas += fmt::format("\narguments_{}: %json {}", i, arguments_schema(function));
-  }
-  ToolCallForm form;
-  form.constraint = {OutputConstraint::Kind::grammar, fmt::format("{}\ncall: {}{}\n", grammar, calls, schemas)};
-  form.format.reasoning_begin = reasoning.begin;
-  form.format.reasoning_end = reasoning.end;
-  form.format.tool_calls = has_markers ? ToolCallStyle::hermes : ToolCallStyle::llama;
-  return form;
+  answer.constraint.frame = start + "\n";
+  return answer;
 }
 
 }  // namespace gpux::generation

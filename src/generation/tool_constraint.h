@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,24 +20,34 @@ struct ToolFunction {
 /// 1 to 64 letters, digits, and _, - or a dot: a name that is written the same in JSON and in a grammar.
 [[nodiscard]] bool is_tool_name(std::string_view name) noexcept;
 
-/// How an answer is written that has to call a tool.
-struct ToolCallForm {
-  OutputConstraint constraint;  ///< the whole answer is one call; with `allows_several` one or more
-  AnswerFormat format;          ///< what AnswerParser reads it with
+/// Reasoning before an answer that has a form.
+enum class ReasoningPart : std::uint8_t {
+  none,
+  may_come,  ///< the model may begin with it
+  is_open,   ///< the prompt has its first marker: the answer begins with it, and ends it
 };
 
-/// Markers of the reasoning that may precede the calls of an answer.
-struct ReasoningPart {
-  std::string begin, end;  ///< the markers around it, which are texts to the tokenizer; empty: there is none
-  bool is_open = false;    ///< the prompt has the first marker: the answer begins with reasoning, and ends it
+/// What an answer consists of that a constraint lets through.
+struct AnswerParts {
+  AnswerFormat format;                          ///< how the model answers on its own
+  std::map<std::string, std::uint32_t> tokens;  ///< markers of the format that are special tokens
+  ReasoningPart reasoning = ReasoningPart::none;
+  std::span<const ToolFunction> functions;  ///< none: no calls
+  bool allows_several = true;               ///< calls
+  OutputConstraint form = {};               ///< of the text of an answer that calls nothing; none: it has to call
 };
 
-/// The form of an answer that calls one of the functions, with arguments that are valid against its parameters, behind
-/// an optional part with reasoning: <tool_call>{"name": …, "arguments": …}</tool_call> where `style` is hermes, else
-/// {"name": …, "arguments": …}, which the style llama has with "parameters"; several calls have "; " between them. The
-/// other styles have markers that are special tokens, which no constraint allows. Pure. Error invalid_input: parameters
-/// that are not the schema of an object.
-ToolCallForm tool_call_form(std::span<const ToolFunction> functions, ToolCallStyle style, bool allows_several,
-                            const ReasoningPart& reasoning = {});
+/// How an answer is written, and read.
+struct ConstrainedAnswer {
+  OutputConstraint constraint;
+  AnswerFormat format;  ///< what AnswerParser reads it with
+};
+
+/// The constraint of an answer that is calls of the functions, or a text of the form, behind an optional part with
+/// reasoning. Calls are written as tool_call_formats.h has it for the style of the format, and as {"name": …,
+/// "arguments": …} where it has none, with "; " between them. Where a call is required, its arguments are valid against
+/// the function's parameters; else they are any object, as in answers without a form. Pure. Error invalid_input:
+/// parameters that are not the schema of an object.
+ConstrainedAnswer constrained_answer(const AnswerParts& parts);
 
 }  // namespace gpux::generation

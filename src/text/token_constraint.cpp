@@ -55,6 +55,11 @@ std::pair<std::uint32_t, std::string_view> compiled_as(const OutputConstraint& c
   throw Error(ErrorCode::internal, "a constraint of the kind none");
 }
 
+// Whether a frame is all that there is.
+bool is_frame_alone(const OutputConstraint& constraint) {
+  return constraint.kind == OutputConstraint::Kind::grammar && constraint.text.empty() && !constraint.frame.empty();
+}
+
 }  // namespace
 
 struct TokenVocabulary::State {
@@ -115,18 +120,28 @@ struct TokenConstraint::State {
 
 TokenConstraint::TokenConstraint(const TokenVocabulary& vocabulary, const OutputConstraint& constraint)
     : state_(std::make_unique<State>(constraint.kind)) {
-  const auto [kind, text] = compiled_as(constraint);
+  auto [kind, text] = compiled_as(constraint);
   if (constraint.kind == OutputConstraint::Kind::json_object && !constraint.text.empty()) {
     throw Error(ErrorCode::invalid_input, "a constraint of the kind json_object has a text; accepted: none");
   }
   try {
     require_utf8(text);
+    require_utf8(constraint.frame);
   } catch (const Error& error) {
     throw error.within({subject_of(constraint.kind)});
   }
-  state_->check(
-      gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, &state_->constraint),
-      ErrorCode::invalid_input);
+  if (is_frame_alone(constraint)) kind = 0;
+  const std::string_view frame = constraint.frame;
+  if (kind != 0 && !frame.empty()) {
+    // What is wrong with the form is said of the form.
+    State alone(constraint.kind);
+    alone.check(
+        gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()}, {}, &alone.constraint),
+        ErrorCode::invalid_input);
+  }
+  state_->check(gpux_constraint_open(vocabulary.state_->vocabulary, kind, {text.data(), text.size()},
+                                     {frame.data(), frame.size()}, &state_->constraint),
+                ErrorCode::invalid_input);
 }
 
 TokenConstraint::TokenConstraint(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -274,7 +274,7 @@ TEST(ServeTools, AreRefusedWhereTheTemplateShowsNone) {
   const Program gpux;
   const std::string messages = "{%- for m in messages -%}{{ m.content }}{%- endfor -%}";
   store_chat_model(gpux, "hides", "{#- <tool_call> -#}" + messages);
-  store_chat_model(gpux, "other", "{#- <tool_call>{name}<arg_key> -#}{{ tools }}" + messages);
+  store_chat_model(gpux, "other", "{#- <tool_call>{name}<tool_sep> -#}{{ tools }}" + messages);
   const Serving server(gpux, {"hides", "other", "--no-grpc", "--cache-memory", "64KiB"});
   const auto ask = [&](const std::string& model, const Json& choice, int status) {
     const Json body{{"model", model},
@@ -347,6 +347,53 @@ TEST(ServeThinking, ComesBeforeACallThatIsRequired) {
   EXPECT_TRUE(has_thoughts);
 }
 
+// The answer is a call, or has the form: by the model's choice, which a bias decides here.
+TEST(ServeTools, AreCalledInsteadOfATextOfAForm) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  store_chat_model(gpux, "unknown", "{{ tools }}{% for message in messages %}{{ message.content }}{% endfor %}");
+  const Serving server(gpux, {"chatty", "unknown", "--no-grpc"});
+  const auto ask = [&](const std::string& model, const Json& choice, Json bias, int seed) {
+    const Json body{{"model", model},
+                    {"messages", {{{"role", "user"}, {"content", "now?"}}}},
+                    {"tools", Json::array({now})},
+                    {"tool_choice", choice},
+                    {"parallel_tool_calls", false},
+                    {"response_format", Json::parse(R"({"type": "json_schema", "json_schema": {"name": "n", "schema":
+                        {"type": "object", "properties": {"age": {"type": "integer", "minimum": 10, "maximum": 99}},
+                         "required": ["age"], "additionalProperties": false}}})")},
+                    {"logit_bias", std::move(bias)},
+                    {"seed", seed},
+                    {"max_tokens", 400}};
+    return server.json(post("/v1/chat/completions", body.dump()))["choices"][0];
+  };
+  const Json allowed = Json::parse(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools":
+      [{"type": "function", "function": {"name": "now"}}]}})");
+  for (int seed = 0; seed < 3; ++seed) {
+    for (const Json& choice : {Json("auto"), allowed}) {
+      const Json call =
+          ask("chatty", choice, Json::object({{token_of('<'), 100}, {token_of('h'), -100}, {token_of('}'), 30}}), seed);
+      EXPECT_EQ(call["finish_reason"], "tool_calls") << call;
+      EXPECT_EQ(call["message"]["tool_calls"][0]["function"]["name"], "now") << call;
+      EXPECT_TRUE(call["message"]["content"].is_null()) << call;
+      const Json text = ask("chatty", choice, Json::object({{token_of('<'), -100}}), seed);
+      EXPECT_EQ(text["finish_reason"], "stop") << text;
+      EXPECT_EQ(Json::parse(text["message"]["content"].get<std::string>()).size(), 1) << text;
+    }
+    // Calls whose form is not known are JSON, as the text is.
+    const Json text = ask("unknown", "auto", Json::object({{token_of('n'), -100}}), seed);
+    EXPECT_TRUE(Json::parse(text["message"]["content"].get<std::string>()).contains("age")) << text;
+    // White space is of the text alone.
+    const Json bias{{token_of('a'), -100}, {token_of(' '), -100}, {"101", -100}, {token_of('}'), 30}};
+    const Json call = ask("unknown", "auto", bias, seed);
+    ASSERT_EQ(call["finish_reason"], "tool_calls") << call;
+    EXPECT_EQ(call["message"]["tool_calls"][0]["function"]["name"], "now") << call;
+    const Json silent = Json::object({{token_of('h'), -100}});
+    EXPECT_EQ(ask("chatty", "required", silent, seed)["finish_reason"], "tool_calls");
+    EXPECT_FALSE(ask("chatty", "none", Json::object(), seed)["message"].contains("tool_calls"));
+  }
+}
+
 TEST_F(ServeChat, WritesTheFormThatIsAskedFor) {
   const Json schema = Json::parse(R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 4},
     "age": {"type": "integer", "minimum": 10, "maximum": 99}}, "required": ["name", "age"],
@@ -412,9 +459,6 @@ TEST_F(ServeChat, RefusesByName) {
   }
   Json both = good;
   both["tools"] = Json::array({now});
-  both["response_format"] = {{"type", "json_object"}};
-  EXPECT_THAT(refusal(both), HasSubstr("tools and a form of the answer"));
-  both.erase("response_format");
   both["tool_choice"] = {{"type", "function"}, {"function", {{"name", "other"}}}};
   EXPECT_THAT(refusal(both), HasSubstr("tool_choice.function.name is 'other', which is none of the tools"));
   Json gone = good;

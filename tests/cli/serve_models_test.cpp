@@ -269,6 +269,15 @@ TEST(ServedModels, MakeRoomForEachOther) {
   EXPECT_EQ(state_of(server, "one"), "UNAVAILABLE");
 }
 
+TEST(ServedModels, OfAnEmptyStoreComeWithThePackages) {
+  const Program gpux;
+  const Serving server(gpux, {"--no-grpc"});
+  EXPECT_THAT(server.log(), HasSubstr("the store holds no model yet: 'gpux pull' and 'gpux import' put some there"));
+  EXPECT_EQ(server.ask(post("/models/sums/predict", input)).status, 404);
+  ASSERT_EQ(gpux.run({"build", model("add.onnx"), "-t", "sums"}).code, 0);
+  EXPECT_EQ(server.json(post("/models/sums/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+}
+
 // As tritonclient's get_model_config() asks for it.
 TEST(ServedModels, HaveAConfiguration) {
   const Program gpux;

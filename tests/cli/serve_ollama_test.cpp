@@ -326,5 +326,38 @@ TEST_F(ServeOllama, UnloadsIdleModels) {
   EXPECT_TRUE(waits_until_gone());
 }
 
+// As `ollama serve` does: no model is named, and each is loaded when a request names it.
+TEST_F(ServeOllama, ServesTheStore) {
+  const Serving server(*gpux_, {"--no-grpc"});
+  const auto names_of = [](const Json& models, const char* member) {
+    std::vector<std::string> names;
+    for (const Json& one : models) names.push_back(one.at(member));
+    return names;
+  };
+  EXPECT_THAT(server.log(), HasSubstr("2 models of the store, each loaded when a request names it"));
+  EXPECT_EQ(names_of(server.json(get("/api/tags")).at("models"), "name"),
+            (std::vector<std::string>{"chatty:latest", "vectors:latest"}));
+  EXPECT_EQ(names_of(server.json(get("/v1/models")).at("data"), "id"), (std::vector<std::string>{"chatty", "vectors"}));
+  EXPECT_TRUE(server.json(get("/api/ps")).at("models").empty());
+  EXPECT_EQ(server.ask(get("/health/ready")).status, 200);
+  EXPECT_THAT(server.json(post("/v1/embeddings", R"({"input": "a"})"), 400).dump(),
+              HasSubstr("name a model: chatty, vectors"));
+  EXPECT_THAT(
+      server
+          .json(post("/v1/chat/completions", R"({"model": "gone", "messages": [{"role": "user", "content": "a"}]})"),
+                404)
+          .dump(),
+      HasSubstr("gone"));
+  const Json chat{{"model", "chatty:latest"},
+                  {"stream", false},
+                  {"messages", {{{"role", "user"}, {"content", "a"}}}},
+                  {"options", {{"num_predict", 2}}}};
+  EXPECT_EQ(server.json(post("/api/chat", chat.dump())).at("done"), true);
+  EXPECT_EQ(names_of(server.json(get("/api/ps")).at("models"), "name"), (std::vector<std::string>{"chatty:latest"}));
+  EXPECT_EQ(server.json(post("/api/show", R"({"model": "vectors"})")).at("capabilities"), Json::array({"embedding"}));
+  EXPECT_EQ(server.json(post("/v1/embeddings", R"({"model": "vectors", "input": "a"})")).at("data").size(), 1U);
+  EXPECT_EQ(names_of(server.json(get("/v1/models")).at("data"), "id"), (std::vector<std::string>{"chatty", "vectors"}));
+}
+
 }  // namespace
 }  // namespace gpux::test

@@ -402,7 +402,6 @@ TEST(Serve, SaysWhatIsWrongBeforeItListens) {
            {{model("add.onnx"), "--max-body", "1 elephant"}, 2, "'1 elephant' is no size; accepted: a number of bytes"},
            {{"--models", "none.yml"}, 7, "none.yml"},
            {{"--repository", "none"}, 13, "none"},
-           {{}, 2, "--models FILE"},
            {{"none.onnx"}, 7, "none.onnx"},
        }) {
     std::vector<std::string> arguments = line.arguments;

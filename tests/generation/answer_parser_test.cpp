@@ -23,6 +23,23 @@ const AnswerFormat phi{"", "", ToolCallStyle::phi};
 const AnswerFormat llama{"", "", ToolCallStyle::llama};
 const AnswerFormat gemma{"", "", ToolCallStyle::gemma};
 const AnswerFormat thinking{"<think>", "</think>", ToolCallStyle::none};
+const AnswerFormat coder{"<think>", "</think>", ToolCallStyle::coder};
+const AnswerFormat seed{"<seed:think>", "</seed:think>", ToolCallStyle::seed};
+const AnswerFormat minimax{"<think>", "</think>", ToolCallStyle::minimax};
+const AnswerFormat glm{"<think>", "</think>", ToolCallStyle::glm};
+const AnswerFormat kimi{"", "", ToolCallStyle::kimi};
+const AnswerFormat deepseek_v3{"<think>", "</think>", ToolCallStyle::deepseek_v3};
+const AnswerFormat deepseek{"<think>", "</think>", ToolCallStyle::deepseek};
+const AnswerFormat command{"<|START_THINKING|>", "<|END_THINKING|>", ToolCallStyle::command, "<|START_RESPONSE|>",
+                           "<|END_RESPONSE|>"};
+const AnswerFormat lfm{"", "", ToolCallStyle::lfm};
+const AnswerFormat apriel{"", "", ToolCallStyle::apriel};
+const AnswerFormat harmony{"<|channel|>analysis<|message|>",
+                           "<|end|><|start|>assistant",
+                           ToolCallStyle::harmony,
+                           "<|channel|>final<|message|>",
+                           "",
+                           true};
 
 /// An answer's parts as one text: reasoning in (), calls in [id name arguments], ids of the parser's own as *.
 std::string joined(const std::vector<AnswerDelta>& deltas, std::uint64_t seed) {
@@ -53,10 +70,23 @@ struct Given {
   std::string expected;
   bool begins_in_reasoning = false;
   std::vector<std::string> functions = {"weather", "find", "a.b"};
+  bool may_have_form = false;
 };
 
+// Of weather and find.
+const std::vector<std::string> parameters{
+    R"({"properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "sure": {"type": "boolean"},
+        "list": {"type": "array"}, "more": {"anyOf": [{"$ref": "#/$defs/more"}, {"type": "null"}]},
+        "share": {"type": ["number", "string"]}}, "$defs": {"more": {"type": "object"}}})",
+    "{}"};
+
 std::string read(const Given& given, const std::vector<std::string_view>& pieces) {
-  AnswerParser parser({given.format, given.functions, given.begins_in_reasoning, 7});
+  AnswerParser parser({.format = given.format,
+                       .functions = given.functions,
+                       .begins_in_reasoning = given.begins_in_reasoning,
+                       .id_seed = 7,
+                       .parameters = parameters,
+                       .may_have_form = given.may_have_form});
   std::vector<AnswerDelta> all;
   const auto take = [&](std::vector<AnswerDelta> deltas) {
     for (AnswerDelta& delta : deltas) all.push_back(std::move(delta));
@@ -160,6 +190,189 @@ TEST(AnswerParser, SeparatesCalls) {
       {gemma, "{\"name\": \"find\", \"parameters\": {}}", "[* find {}]"},
   };
   for (const Given& given : table) expect_read(given);
+}
+
+// The types of the values are those of the function's schema.
+TEST(AnswerParser, SeparatesCallsInElements) {
+  const std::vector<Given> table{
+      {coder,
+       "<think>\nhm\n</think>\n\nI look.\n<tool_call>\n<function=weather>\n<parameter=city>\nZürich\nCH\n</parameter>\n"
+       "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>",
+       "(hm)I look.[* weather {\"city\": \"Zürich\\nCH\", \"days\": 3}]"},
+      {coder, "<tool_call><function=find></function></tool_call>\n<tool_call><function=find></function></tool_call>",
+       "[* find {}][* find {}]"},
+      {coder, "<function=find>\n<parameter=q>\n a <b> \n</parameter>\n</function>", "[* find {\"q\": \" a <b> \"}]"},
+      {coder, "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"a\": 1}}\n</tool_call>", "[* find {\"a\": 1}]"},
+      {coder, "<tool_call>\n<function=find>\n</function>", "[* find {}]"},
+      {seed,
+       "<seed:think>a</seed:think><seed:tool_call>\n<function=weather>\n<parameter=city>3</parameter>\n</function>\n"
+       "</seed:tool_call>",
+       "(a)[* weather {\"city\": \"3\"}]"},
+      {minimax,
+       "<minimax:tool_call>\n<invoke name=\"weather\">\n<parameter name=\"sure\">true</parameter>\n</invoke>\n<invoke "
+       "name=\"find\">\n</invoke>\n</minimax:tool_call>",
+       "[* weather {\"sure\": true}][* find {}]"},
+      {glm, "<tool_call>weather\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>",
+       "[* weather {\"days\": 3}]"},
+      {glm,
+       "<tool_call>weather<arg_key>city</arg_key><arg_value>a\"b</arg_value></tool_call><tool_call>find</tool_call>",
+       "[* weather {\"city\": \"a\\\"b\"}][* find {}]"},
+      {coder, "<tool_call><function=other></function></tool_call>",
+       "<tool_call><function=other></function></tool_call>"},
+      {coder, "<tool_call><function=find></tool_call>", "<tool_call><function=find></tool_call>"},
+      {coder, "<tool_call><function=find><parameter=a>1</function></tool_call>",
+       "<tool_call><function=find><parameter=a>1</function></tool_call>"},
+      {coder, "a <function=", "a <function="},
+      {glm, "<tool_call>other</tool_call> b", "<tool_call>other</tool_call> b"},
+      {coder, "<tool_call>\n<function=find>", "<tool_call>\n<function=find>"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+TEST(AnswerParser, TypesValuesByTheSchema) {
+  struct Row {
+    const char* key;
+    const char* value;
+    const char* expected;
+  };
+
+  for (const Row& row : {
+           Row{"city", "3", R"("3")"},
+           Row{"city", "null", R"("null")"},
+           Row{"city", "{\"a\": 1}", R"("{\"a\": 1}")"},
+           Row{"days", "3", "3"},
+           Row{"days", " 3 ", "3"},
+           Row{"days", "-1e2", "-1e2"},
+           Row{"days", "three", R"("three")"},
+           Row{"days", "", R"("")"},
+           Row{"days", "true", R"("true")"},
+           Row{"sure", "false", "false"},
+           Row{"sure", "True", "true"},
+           Row{"sure", "yes", R"("yes")"},
+           Row{"list", "[1, \"a\"]", "[1, \"a\"]"},
+           Row{"list", "['a', True]", "[\"a\", true]"},
+           Row{"list", "a, b", R"("a, b")"},
+           Row{"more", "{\"b\": {}}", "{\"b\": {}}"},
+           Row{"more", "null", "null"},
+           Row{"more", "None", "null"},
+           Row{"share", "0.5", "0.5"},
+           Row{"share", "half", R"("half")"},
+           Row{"unknown", "3", R"("3")"},
+           Row{"unknown", "[3]", "[3]"},
+       }) {
+    expect_read({coder,
+                 fmt::format("<tool_call><function=weather><parameter={}>{}</parameter></function></tool_call>",
+                             row.key, row.value),
+                 fmt::format("[* weather {{\"{}\": {}}}]", row.key, row.expected)});
+  }
+}
+
+TEST(AnswerParser, SeparatesCallsBetweenSpecialMarkers) {
+  const std::vector<Given> table{
+      {kimi,
+       "Yes.<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{\"city\": "
+       "\"a\"}<|tool_call_end|><|tool_call_begin|>find:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+       "<|tool_calls_section_end|>",
+       "Yes.[functions.weather:0 weather {\"city\": \"a\"}][find:1 find {}]"},
+      {kimi,
+       "<|tool_call_begin|>find:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+       "<|tool_call_begin|>find:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+       "[find:0 find {}][* find {}]"},
+      {kimi, "<|tool_call_begin|>other:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+       "<|tool_call_begin|>other:0<|tool_call_argument_begin|>{}<|tool_call_end|>"},
+      {deepseek_v3,
+       "<think>a</think>b<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{\"city\": "
+       "\"a\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>find\n```json\n{}\n```"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "(a)b[* weather {\"city\": \"a\"}][* find {}]"},
+      {deepseek,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{\"q\": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "[* find {\"q\": 1}]"},
+      {deepseek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{\"q\": 1}", "[* find {\"q\": 1}]"},
+      {deepseek, "<｜tool▁call▁begin｜>find{}<｜tool▁call▁end｜>", "<｜tool▁call▁begin｜>find{}<｜tool▁call▁end｜>"},
+      {command,
+       "<|START_THINKING|>I look.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": "
+       "\"weather\", \"parameters\": {\"city\": \"a\"}},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"find\", "
+       "\"parameters\": {}}\n]<|END_ACTION|>",
+       "(I look.)[* weather {\"city\": \"a\"}][* find {}]"},
+      {command, "<|START_RESPONSE|>Hello you<|END_RESPONSE|>", "Hello you"},
+      {command, "<|START_RESPONSE|>Hello <|END", "Hello <|END"},
+      {command, "<|START_RESPONSE|> a<|END_RESPONSE|>", "a", false, {}},
+      {lfm, "<|tool_call_start|>[weather(city=\"a\", days=3), find()]<|tool_call_end|>I look.",
+       "I look.[* weather {\"city\": \"a\", \"days\": 3}][* find {}]"},
+      {lfm, "<|tool_call_start|>[{\"name\": \"find\", \"arguments\": {}}]<|tool_call_end|>", "[* find {}]"},
+      {apriel, "Hm.\n<tool_calls>[{\"name\": \"find\", \"arguments\": {}, \"id\": \"x\"}]</tool_calls>",
+       "Hm.[x find {}]"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+TEST(AnswerParser, SeparatesMessagesOfChannels) {
+  const std::string call = "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"a\"}",
+                    analysis = "<|channel|>analysis<|message|>I look.";
+  const std::vector<Given> table{
+      {harmony, analysis + "<|end|><|start|>assistant<|channel|>final<|message|>Hello \n you<|return|>",
+       "(I look.)Hello \n you"},
+      {harmony, analysis + "<|end|><|start|>assistant" + call + "<|call|>", "(I look.)[* weather {\"city\": \"a\"}]"},
+      {harmony, call, "[* weather {\"city\": \"a\"}]"},
+      {harmony, " to=functions.find<|channel|>commentary json<|message|>{}<|call|>", "[* find {}]"},
+      {harmony, "<|channel|>commentary<|message|>First.<|end|><|start|>assistant" + call + "<|call|>",
+       "First.[* weather {\"city\": \"a\"}]"},
+      {harmony,
+       "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b<|end|><|start|>"
+       "assistant"
+       "<|channel|>final<|message|>c",
+       "(a\nb)c"},
+      {harmony, "<|channel|>analysis<|message|>a<|channel|>final<|message|>c", "(a)c"},
+      {harmony, "<|channel|>final<|message|>a", "a", false, {}},
+      {harmony, "<|channel|>commentary to=functions.other <|message|>{}<|call|>", "{}"},
+      {harmony, "<|channel|>commentary to=functions.find <|message|>{\"a\": <|call|>", "{\"a\": "},
+      {harmony, "<|channel|>commentary to=functions.find<|message|>x", "x"},
+      {harmony, "Hello <you>", "Hello <you>"},
+      {harmony, "to be", "to be"},
+      {harmony, "", ""},
+      {harmony, " ", " "},
+      {harmony, "<|channel|>anal", ""},
+      {harmony, "<|chan", "<|chan"},
+      {harmony, "<|cha<|message|>a", "<|cha<|message|>a"},
+      {harmony, "<|channel|>final<|message|>a<|end|><|start|>assist", "a"},
+      {harmony, "<|channel|>final<|message|>a<|end|> b", "a\n b"},
+      {harmony, "<|channel|>final<|message|>a<|retu", "a<|retu"},
+      {harmony, "<|channel|>" + std::string(245, 'x') + "<|message|>a", "a"},
+      {harmony, "<|channel|>" + std::string(246, 'x') + "<|message|>a",
+       "<|channel|>" + std::string(246, 'x') + "<|message|>a"},
+  };
+  for (const Given& given : table) expect_read(given);
+}
+
+// What a constraint lets through instead of calls is one text, whatever is in its strings.
+TEST(AnswerParser, ReadsNoCallsInATextOfAForm) {
+  const std::string quoted = R"({"a": "<tool_call>{\"name\": \"find\"}</tool_call>", "b": "<|tool_call_begin|>"})";
+  const std::vector<Given> table{
+      {hermes, quoted, quoted},
+      {hermes, "<think>a</think>\n" + quoted, "(a)" + quoted},
+      {hermes, "<tool_call>{\"name\": \"find\"}</tool_call>", "[* find {}]"},
+      {llama, R"({"name": "Ada", "parameters": {}})", R"({"name": "Ada", "parameters": {}})"},
+      {llama, R"({"name": "find", "parameters": {}})", "[* find {}]"},
+      {kimi, R"({"a": "<|tool_calls_section_begin|>"})", R"({"a": "<|tool_calls_section_begin|>"})"},
+      {command, "<|START_RESPONSE|>{\"a\": \"<|START_ACTION|>\"}<|END_RESPONSE|>", "{\"a\": \"<|START_ACTION|>\"}"},
+  };
+  for (Given given : table) {
+    given.may_have_form = true;
+    expect_read(given);
+  }
+}
+
+// A form that has begun is given as it comes, also where a call would be JSON without a marker.
+TEST(AnswerParser, GivesAFormAsItComes) {
+  AnswerParser parser(
+      {.format = llama, .functions = {"find"}, .id_seed = 7, .is_enforced = true, .may_have_form = true});
+  EXPECT_EQ(joined(parser.add("{\"na"), 7), "");
+  EXPECT_EQ(joined(parser.add("me\": \"Ada\""), 7), "{\"name\": \"Ada\"");
+  EXPECT_EQ(joined(parser.add(", \"x\": 1"), 7), ", \"x\": 1");
+  EXPECT_EQ(joined(parser.finish(), 7), "");
+  AnswerParser cut({.format = llama, .functions = {"find"}, .id_seed = 7, .is_enforced = true, .may_have_form = true});
+  EXPECT_EQ(joined(cut.add("{\"name\": \"find\", \"par"), 7) + joined(cut.finish(), 7), "");
 }
 
 // What only looks like a call is content, with its markers.
@@ -330,10 +543,21 @@ TEST(AnswerFormat, IsThatOfTheTemplate) {
       {"<|start_header_id|>ipython<|end_header_id|>", llama},
       {"<start_of_turn>", gemma},
       {"<|START_THINKING|>", {"<|START_THINKING|>", "<|END_THINKING|>", ToolCallStyle::none}},
-      {"<tool_call>\n<function=name>", {}},
-      {"<tool_call>{function-name}<arg_key>{arg-key}</arg_key>", {}},
+      {"<tool_call>\n<function=name>{}", {}},
       {"<tool_call>name<tool_sep>", {}},
       {"<think> <tool_call><invoke name=\"a\">", thinking},
+      {"[TOOL_CALLS]a[ARGS]", {"", "", ToolCallStyle::mistral_named}},
+      {"<think> <tool_call>\n<function=a>\n<parameter=b>", coder},
+      {"<seed:think> <seed:tool_call>\n<function=a>\n<parameter=b>", seed},
+      {"<think> minimax:tool_call <invoke name=\"a\">", minimax},
+      {"<think> <tool_call>{function-name}<arg_key>{arg-key}</arg_key>", glm},
+      {"<|tool_call_begin|>a<|tool_call_argument_begin|>", kimi},
+      {"<think> <｜tool▁call▁begin｜>function<｜tool▁sep｜>a\n```json", deepseek_v3},
+      {"<think> <｜tool▁call▁begin｜>a<｜tool▁sep｜>", deepseek},
+      {"<|START_THINKING|> <|START_ACTION|> <|START_RESPONSE|>", command},
+      {"<|tool_list_start|> <|tool_call_start|>", lfm},
+      {"<tool_call></tool_call> <tool_calls>[", apriel},
+      {"<|channel|>analysis<|message|>", harmony},
   };
   for (const auto& [text, format] : table) EXPECT_EQ(answer_format_of(text), format) << text;
 }

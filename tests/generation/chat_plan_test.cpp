@@ -19,7 +19,6 @@ using Kind = OutputConstraint::Kind;
 using test::refusal;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::StartsWith;
 
 constexpr const char* thinking_template =
@@ -87,10 +86,16 @@ TEST(ChatPlan, SaysHowAnAnswerIsRead) {
            {"a form of the content",
             thinking_template,
             asking(opens, Kind::regex, true),
-            false,
-            false,
+            true,
+            true,
             ToolCallStyle::none,
             {}},
+           {"a form of the content, or calls", thinking_template,
+            asking(choosing(ToolChoice::automatic), Kind::regex, true), true, false, ToolCallStyle::hermes, both},
+           {"a form of the content, or calls where no form of them is known", plain_template,
+            asking(choosing(ToolChoice::automatic), Kind::regex, true), false, false, ToolCallStyle::llama, both},
+           {"a form of a content that a call comes instead of", thinking_template,
+            asking(choosing(ToolChoice::required), Kind::regex, true), true, false, ToolCallStyle::hermes, both},
            {"a form of the whole text", thinking_template, asking(choosing(ToolChoice::automatic), Kind::regex), true,
             false, ToolCallStyle::hermes, both},
            {"a call", thinking_template, asking(choosing(ToolChoice::required)), true, false, ToolCallStyle::hermes,
@@ -109,40 +114,54 @@ TEST(ChatPlan, SaysHowAnAnswerIsRead) {
     const bool is_forced = row.request.options.tool_choice == ToolChoice::required;
     const bool is_named = !row.request.options.tool_name.empty();
     const OutputConstraint given = row.request.settings.constraint;
+    const bool constrains = row.request.constrains_content;
     const ChatPlan plan = plan_chat(prompt_of(row.text), tokenizer_with({}), std::move(row.request));
     EXPECT_EQ(plan.answer.format.reasoning_end, row.reads_reasoning ? "</think>" : "");
     EXPECT_EQ(plan.answer.begins_in_reasoning, row.begins_in_reasoning);
     EXPECT_EQ(plan.answer.format.tool_calls, row.calls);
     EXPECT_EQ(plan.answer.functions, row.functions);
-    EXPECT_EQ(plan.answer.is_enforced, is_forced);
+    const bool is_alternative = !is_forced && constrains && !row.functions.empty();
+    EXPECT_EQ(plan.answer.is_enforced, is_forced || is_alternative);
+    EXPECT_EQ(plan.answer.may_have_form, is_alternative);
     EXPECT_EQ(plan.answer.allows_several, !is_named);
     EXPECT_EQ(plan.answer.id_seed, 7U);
     EXPECT_TRUE(plan.request.is_answer);
     if (is_forced) {
       EXPECT_EQ(plan.request.settings.constraint.kind, Kind::grammar);
     } else {
-      EXPECT_EQ(plan.request.settings.constraint, given);
+      EXPECT_EQ(plan.request.settings.constraint.kind, given.kind);
+      EXPECT_EQ(plan.request.settings.constraint.text, given.text);
+      EXPECT_EQ(plan.request.settings.constraint.frame.empty(), !constrains);
     }
   }
 }
 
 TEST(ChatPlan, ForcesCalls) {
   const auto grammar = [](const char* text, ChatRequest request, const std::vector<std::string>& special = {}) {
-    return plan_chat(prompt_of(text), tokenizer_with(special), std::move(request)).request.settings.constraint.text;
+    return plan_chat(prompt_of(text), tokenizer_with(special), std::move(request)).request.settings.constraint.frame;
   };
   const ChatRequest any = asking(choosing(ToolChoice::required));
-  EXPECT_THAT(grammar(plain_template, any), StartsWith("start: call (\"; \" call)*\n"));
+  EXPECT_THAT(grammar(plain_template, any), StartsWith("start: calls\ncalls: call ( \"; \" call)*\n"));
   EXPECT_THAT(grammar(plain_template, any), HasSubstr(R"(%json {"properties":{"z":{},"a":{}},"type":"object"})"));
-  EXPECT_THAT(grammar(thinking_template, any), StartsWith("start: thinking? \"<tool_call>"));
+  EXPECT_THAT(grammar(thinking_template, any), StartsWith("start: thinking? calls\n"));
+  EXPECT_THAT(grammar(thinking_template, any), HasSubstr("\ncall: \"<tool_call>"));
   ChatRequest one = any;
   one.options.allows_several_calls = false;
-  EXPECT_THAT(grammar(plain_template, one), StartsWith("start: call\n"));
+  EXPECT_THAT(grammar(plain_template, one), HasSubstr("\ncalls: call\n"));
   // Reasoning that the prompt has opened has to end.
   EXPECT_THAT(grammar(thinking_template, asking(choosing(ToolChoice::required, "now", opens.template_values))),
-              StartsWith("start: thinking \"<tool_call>"));
-  // No constraint allows special tokens.
-  EXPECT_THAT(grammar(thinking_template, any, {"<tool_call>"}), StartsWith("start: thinking? call"));
-  EXPECT_THAT(grammar(thinking_template, any, {"</think>"}), StartsWith("start: \"<tool_call>"));
+              StartsWith("start: thinking calls\n"));
+  // Special tokens are no texts.
+  EXPECT_THAT(grammar(thinking_template, any, {"<tool_call>"}), HasSubstr("\ncall: <["));
+  EXPECT_THAT(grammar(thinking_template, any, {"</think>"}), HasSubstr("thinking: \"<think>\" REASONING <["));
+}
+
+// A template that has closed the reasoning, as of Qwen 3 with enable_thinking false.
+TEST(ChatPlan, LeavesNoRoomForReasoningThatThePromptHasEnded) {
+  const ChatPlan plan = plan_chat(prompt_of("{# <tool_call> #}{{ messages[0].content }}<think>\n\n</think>\n\n"),
+                                  tokenizer_with({}), asking({}, Kind::regex, true));
+  EXPECT_EQ(plan.request.settings.constraint.frame, "");
+  EXPECT_EQ(plan.answer.format.reasoning_end, "");
 }
 
 TEST(ChatPlan, ShowsTheSpecialTokensThatSeparateWhatIsRead) {
@@ -154,8 +173,8 @@ TEST(ChatPlan, ShowsTheSpecialTokensThatSeparateWhatIsRead) {
   EXPECT_THAT(shown(asking({})), ElementsAre(end_of_thought));
   EXPECT_THAT(shown(asking(choosing(ToolChoice::automatic))), testing::UnorderedElementsAre(end_of_thought, call));
   EXPECT_THAT(shown(asking(choosing(ToolChoice::none))), ElementsAre(end_of_thought));
-  EXPECT_THAT(shown(asking(choosing(ToolChoice::required))), IsEmpty());
-  EXPECT_THAT(shown(asking({}, Kind::regex, true)), IsEmpty());
+  EXPECT_THAT(shown(asking(choosing(ToolChoice::required))), testing::UnorderedElementsAre(end_of_thought, call));
+  EXPECT_THAT(shown(asking({}, Kind::regex, true)), ElementsAre(end_of_thought));
 }
 
 TEST(ChatPlan, LetsThePromptBeRefusedBeforeItBecomesTokens) {

@@ -88,8 +88,26 @@ TEST(ChatRequests, ReadTools) {
   EXPECT_EQ(named.tool_choice, ToolChoice::required);
   EXPECT_EQ(named.tool_name, "g");
   EXPECT_EQ(R"("tools": )" + named.tools, tools);
+  const auto allow = [&](const std::string& members) {
+    return choose(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {)" + members + "}}");
+  };
+  const std::string only_g = R"("tools": [{"type": "function", "function": {"name": "g"}}])";
+  const ChatOptions allowed = allow(R"("mode": "auto", )" + only_g);
+  EXPECT_EQ(allowed.tool_choice, ToolChoice::automatic);
+  EXPECT_EQ(allowed.tools, R"([{"type": "function", "function": {"name": "g"}}])");
+  EXPECT_EQ(allow(R"("mode": "required", )" + only_g).tool_choice, ToolChoice::required);
+  for (const auto& [members, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"("mode": "none", )" + only_g, "tool_choice.allowed_tools.mode is 'none'; accepted: auto, required"},
+           {R"("mode": "auto", "tools": [])", "tool_choice.allowed_tools.tools is no list of at least one tool"},
+           {R"("mode": "auto", "tools": [{"function": {"name": "h"}}])",
+            "tool_choice.allowed_tools.tools[0].function.name is 'h', which is none of the tools"},
+       }) {
+    EXPECT_THAT(refusal([&] { (void)allow(members); }), HasSubstr(said));
+  }
   EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": "allowed_tools"})"); }),
-              HasSubstr("tool_choice.type is 'allowed_tools'; accepted: function"));
+              HasSubstr("tool_choice.allowed_tools is missing"));
+  EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": "function"})"); }),
+              HasSubstr("tool_choice.function is missing"));
   EXPECT_THAT(refusal([&] {
                 (void)read_chat("{" + hello + R"(, "tools": [{"function": {"name": "f"}},
                                                                         {"function": {"name": "f"}}]})");

@@ -288,9 +288,9 @@ TEST(ModelRepository, EvictsWhatIsIdle) {
   EXPECT_TRUE(repository.unloads_idle_models());
   repository.set_idle_limit("kept", "", std::chrono::milliseconds::max());
   repository.set_idle_limit("asked", "", std::chrono::milliseconds(0));
-  EXPECT_FALSE(repository.idle_time_left("pinned", ""));
-  EXPECT_FALSE(repository.idle_time_left("kept", ""));
-  EXPECT_EQ(repository.idle_time_left("asked", ""), std::chrono::milliseconds(0));
+  EXPECT_FALSE(repository.idle_time_left("pinned", "1"));
+  EXPECT_FALSE(repository.idle_time_left("kept", "1"));
+  EXPECT_EQ(repository.idle_time_left("asked", "1"), std::chrono::milliseconds(0));
   EXPECT_THROW(repository.set_idle_limit("none", "", std::chrono::milliseconds(0)), Error);
   const auto is_loaded = [&](const std::string& name) {
     const auto models = repository.models();
@@ -314,8 +314,42 @@ TEST(ModelRepository, EvictsWhatIsIdle) {
       "asked", "", [&](const std::shared_ptr<ServedModel>& model) { loaded.set_value(model->name()); },
       [&](const Error& error) { loaded.set_value(error.message()); });
   EXPECT_EQ(loaded.get_future().get(), "asked");
-  EXPECT_GT(repository.idle_time_left("asked", "").value_or(std::chrono::milliseconds(0)).count(), 0);
+  EXPECT_GT(repository.idle_time_left("asked", "1").value_or(std::chrono::milliseconds(0)).count(), 0);
   EXPECT_TRUE(waits_until_gone("asked"));
+}
+
+TEST(ModelRepository, LoadsByNameWhatIsOnDemand) {
+  Shelf shelf;
+  shelf.put("there", "1");
+  shelf.put("asked", "1", false, {.names = {"asked:latest"}, .digest = {}});
+  shelf.put("broken", "1", true);
+  for (ModelSource& source : shelf.sources) {
+    source.on_demand = source.name != "there";
+    source.required = false;
+  }
+  ModelRepository repository(shelf.look(), {.loads_by_name = true});
+  repository.load_all();
+  EXPECT_FALSE(refresh(repository));
+  EXPECT_THAT(repository.names(), ElementsAre("there")) << "nothing but what is asked for is loaded";
+  const auto unloaded = [&] {
+    std::vector<std::string> names;
+    for (const ModelSource& source : repository.on_demand()) names.push_back(source.name);
+    return names;
+  };
+  EXPECT_THAT(unloaded(), ElementsAre("asked", "broken"));
+  const auto use = [&](const char* name, const char* version) {
+    std::promise<std::string> outcome;
+    repository.use(
+        name, version, [&](const std::shared_ptr<ServedModel>& model) { outcome.set_value(model->name()); },
+        [&](const Error& error) { outcome.set_value(error.message()); });
+    return outcome.get_future().get();
+  };
+  EXPECT_FALSE(repository.use_ready("asked:latest", ""));
+  EXPECT_EQ(use("asked:latest", ""), "asked");
+  EXPECT_EQ(use("asked", "1"), "asked");
+  EXPECT_THAT(unloaded(), ElementsAre("broken"));
+  EXPECT_THAT(use("none", ""), HasSubstr("no model 'none'"));
+  EXPECT_EQ(use("broken", ""), "'model.onnx' cannot be used");
 }
 
 TEST(ModelRepository, KeepsIdleModelsWithoutALimit) {
@@ -325,7 +359,7 @@ TEST(ModelRepository, KeepsIdleModelsWithoutALimit) {
   repository.load_all();
   EXPECT_FALSE(repository.unloads_idle_models());
   repository.set_idle_limit("m", "", std::chrono::milliseconds(0));
-  EXPECT_FALSE(repository.idle_time_left("m", ""));
+  EXPECT_FALSE(repository.idle_time_left("m", "1"));
 }
 
 TEST(ModelRepository, EvictsWhatWasUsedLeastLately) {

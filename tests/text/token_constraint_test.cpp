@@ -435,6 +435,112 @@ TEST(TokenConstraint, CharactersInPieces) {
   EXPECT_TRUE(constraint.is_finished());
 }
 
+// All of them apply behind the first brace.
+TEST(TokenConstraint, TakesHundredsOfOptionalProperties) {
+  const Model& model = model_of("byte-level");
+  std::string properties;
+  for (int i = 0; i < 500; ++i) {
+    properties += (i == 0 ? "" : ", ") + ("\"p" + std::to_string(i)) + R"(": {"type": "integer"})";
+  }
+  for (const std::string& schema :
+       {R"({"type": "object", "properties": {)" + properties + "}}",
+        R"({"type": "object", "properties": {"in": {"type": "object", "properties": {)" + properties + "}}}}"}) {
+    const TokenConstraint constraint(model.vocabulary, {Kind::json_schema, schema});
+    const bool is_inner = schema.find("\"in\"") != std::string::npos;
+    const std::string object = R"({"p3":1,"p499":2})";
+    EXPECT_EQ(accepts(model, constraint, is_inner ? "{\"in\":" + object + "}" : object), Answer::yes);
+  }
+}
+
+// The property is not there, or those that it needs are, too.
+TEST(TokenConstraint, EnforcesDependentRequired) {
+  const Model& model = model_of("byte-level");
+  const auto takes_text = [&](const std::string& schema, const std::string& text) {
+    return accepts(model, TokenConstraint(model.vocabulary, {Kind::json_schema, schema}), text);
+  };
+  const std::string one = R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}})";
+  const std::string two = R"({"type": "object", "dependentRequired": {"a": ["b"], "c": ["a"], "d": []}})";
+  for (const auto& [schema, text, expected] : std::vector<std::tuple<std::string, std::string, Answer>>{
+           {one, "{}", Answer::yes},
+           {one, R"({"b":1})", Answer::yes},
+           {one, R"({"a":1})", Answer::no},
+           {one, R"({"a":1,"b":1})", Answer::yes},
+           {one, R"({"a":1,"x":1})", Answer::no},
+           {two, R"({"c":1})", Answer::no},
+           {two, R"({"x":1,"d":1})", Answer::yes},
+           {two, R"({"a":1,"b":1,"c":1})", Answer::yes},
+           {R"({"dependentRequired": {"a": ["b"]}})", "[1]", Answer::yes},
+           {R"({"type": "object", "required": ["a"], "dependentRequired": {"a": ["b"]}})", R"({"a":1})", Answer::no},
+       }) {
+    EXPECT_EQ(takes_text(schema, text), expected) << schema << ' ' << text;
+  }
+  for (const auto& [schema, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"dependentRequired": {"a": "b"}})",
+            "at #/dependentRequired/a: dependentRequired is \"b\"; accepted: a list"},
+           {R"({"dependentRequired": {"a": [], "b": [], "c": [], "d": [], "e": []}})",
+            "at #/dependentRequired: it has 5 properties; accepted: up to 4"},
+           {R"({"patternProperties": {"x": {}}, "dependentRequired": {"a": ["b"]}})",
+            "at #/dependentRequired: next to patternProperties it is not supported"},
+       }) {
+    EXPECT_THAT(refusal([&] { TokenConstraint(model.vocabulary, {Kind::json_schema, schema}); }), HasSubstr(said));
+  }
+}
+
+// A part between special tokens, which may be missing, and the form behind it.
+TEST(TokenConstraint, StandsInAFrameOfTokens) {
+  constexpr std::uint32_t begin = 1, end = 0;
+  const std::string frame = "start: thought? @form\nthought: <[1]> TEXT <[0]>\nTEXT: /(.|\\n)*/";
+  for (const char* family : {"byte-level", "stripping", "fallback", "metaspace"}) {
+    SCOPED_TRACE(family);
+    const Model& model = model_of(family);
+    const auto token = [&](std::string_view word) {
+      return static_cast<std::uint32_t>(std::ranges::find(model.words, word) - model.words.begin());
+    };
+    for (const OutputConstraint& form :
+         std::vector<OutputConstraint>{{Kind::regex, "ab(12)?", frame},
+                                       {Kind::json_schema, R"({"const": 12})", frame},
+                                       {Kind::json_object, "", frame},
+                                       {Kind::grammar, "start: \"ab\" | \"12\"", frame}}) {
+      const TokenConstraint constraint(model.vocabulary, form);
+      const std::uint32_t first = form.kind == Kind::json_object   ? token("{")
+                                  : form.kind == Kind::json_schema ? token("12")
+                                                                   : token("ab");
+      TokenConstraint at_once = constraint.clone();
+      std::vector<float> logits = allowed(at_once, model);
+      EXPECT_NE(logits[first], forbidden);
+      EXPECT_NE(logits[begin], forbidden);
+      EXPECT_EQ(logits[end], forbidden);
+      EXPECT_EQ(logits[token("xyz")], forbidden);
+      TokenConstraint after = constraint.clone();
+      for (const std::uint32_t one : {begin, token("xyz"), token("a"), end}) {
+        EXPECT_NE(allowed(after, model)[one], forbidden) << one;
+        after.accept(one);
+      }
+      logits = allowed(after, model);
+      EXPECT_NE(logits[first], forbidden);
+      EXPECT_EQ(logits[begin], forbidden);
+      EXPECT_EQ(logits[token("xyz")], forbidden);
+      EXPECT_FALSE(after.may_end());
+    }
+  }
+  const Model& model = model_of("byte-level");
+  TokenConstraint alone(model.vocabulary, {Kind::grammar, "", "start: <[1]>"});
+  alone.accept(begin);
+  EXPECT_TRUE(alone.is_finished());
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::regex, "(", frame});
+              }),
+              HasSubstr("regular expression"));
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::regex, "a", "start: <s> @form"});
+              }),
+              HasSubstr("it has a token that is not written as <[ID]>"));
+  EXPECT_THAT(refusal([&] {
+                TokenConstraint(model.vocabulary, {Kind::grammar, "start: <[1]>", "start: @form"});
+              }),
+              HasSubstr("it has special tokens (<…>), which are not supported"));
+}
+
 TEST(TokenConstraint, SpecialTokensAndThoseBehindTheVocabularyAreNeverAllowed) {
   for (const char* family : {"byte-level", "stripping", "fallback"}) {
     const Model& model = model_of(family);
@@ -590,7 +696,7 @@ TEST(TokenConstraint, SaysWhyASchemaCannotBeUsed) {
            {R"({"not": {}})", {"no text fits"}},
            {R"({"properties": {"a/b": {"uniqueItems": true}}})", {"at #/properties/a~1b/uniqueItems"}},
            {R"({"if": {}})", {"keyword if"}},
-           {R"({"dependentRequired": {}})", {"keyword dependentRequired"}},
+           {R"({"dependentSchemas": {}})", {"keyword dependentSchemas"}},
            {R"({"propertyNames": {"format": "date"}})", {"at #/propertyNames: format", "enum, const and pattern"}},
            {R"({"propertyNames": {"const": "a"}, "properties": {"a": {}}})",
             {"at #/propertyNames", "next to properties"}},

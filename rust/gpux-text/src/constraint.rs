@@ -11,6 +11,7 @@ use llguidance::toktrie::SimpleVob;
 use llguidance::Matcher;
 use serde_json::Value;
 
+use crate::lark_text::NamedTokens;
 use crate::step_limit::limited;
 use crate::vocabulary::Vocabulary;
 use crate::{bytes, dead_ends, guarded, json_schema, lark_text, regex_text, utf8, GpuxText, GpuxTokenizer, Outcome};
@@ -41,7 +42,7 @@ pub fn set_limits(limits: &mut ParserLimits) {
     limits.initial_lexer_fuel = 1_000_000;
     limits.step_lexer_fuel = 200_000;
     limits.step_max_items = 50_000;
-    limits.max_items_in_row = 2_000;
+    limits.max_items_in_row = 8_000;
     limits.max_lexer_states = 50_000;
     limits.max_grammar_size = 300_000;
     limits.verbose_errors = false;
@@ -96,14 +97,36 @@ fn matcher_of_text(vocabulary: &Vocabulary, kind: u32, text: &str) -> Outcome<Ma
         KIND_JSON_SCHEMA => matcher_of_schema(vocabulary, text),
         KIND_REGEX => matcher_of_one(vocabulary, GrammarWithLexer::from_regex(&regex_text::checked(text)?)),
         KIND_GRAMMAR => {
-            let (grammar, schemas) = lark_text::with_normalized_schemas(text)?;
-            for schema in &schemas {
-                try_wide_parts(vocabulary, schema).map_err(|error| format!("the JSON schema of a %json: {error}"))?;
-            }
-            matcher_of_one(vocabulary, GrammarWithLexer::from_lark(grammar))
+            matcher_of_one(vocabulary, checked_grammar(vocabulary, text, NamedTokens::None)?)
         }
         _ => Err(format!("no kind of constraint has the number {kind}").into()),
     }
+}
+
+fn checked_grammar(vocabulary: &Vocabulary, text: &str, tokens: NamedTokens) -> Outcome<GrammarWithLexer> {
+    let (grammar, schemas) = lark_text::with_normalized_schemas(text, tokens)?;
+    for schema in &schemas {
+        try_wide_parts(vocabulary, schema).map_err(|error| format!("the JSON schema of a %json: {error}"))?;
+    }
+    Ok(GrammarWithLexer::from_lark(grammar))
+}
+
+/// The grammar `frame`, in which @form stands for the form of this kind. Without a kind there is none.
+fn matcher_of_frame(vocabulary: &Vocabulary, kind: u32, text: &str, frame: &str) -> Outcome<Matcher> {
+    let form = match kind {
+        0 => None,
+        KIND_JSON_SCHEMA => {
+            let root = json_schema::parsed(text)?;
+            try_wide_parts(vocabulary, &root)?;
+            Some(GrammarWithLexer::from_json_schema(json_schema::normalized(&root)?))
+        }
+        KIND_REGEX => Some(GrammarWithLexer::from_regex(&regex_text::checked(text)?)),
+        KIND_GRAMMAR => Some(checked_grammar(vocabulary, text, NamedTokens::None)?),
+        _ => return Err(format!("no kind of constraint has the number {kind}").into()),
+    };
+    let mut grammars = vec![checked_grammar(vocabulary, frame, NamedTokens::Any)?];
+    grammars.extend(form.map(|form| GrammarWithLexer { name: Some("form".to_string()), ..form }));
+    matcher_of_all(vocabulary, grammars)
 }
 
 fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
@@ -119,8 +142,8 @@ fn matcher_of(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outco
 }
 
 /// A text's first space is removed where it is decoded: the tokens have one more, or none and do not begin with one.
-fn after_a_space(vocabulary: &Vocabulary, inner: GrammarWithLexer) -> Outcome<Matcher> {
-    let mut alone = matcher_of(vocabulary, vec![inner.clone()])?;
+fn after_a_space(vocabulary: &Vocabulary, mut grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
+    let mut alone = matcher_of(vocabulary, grammars.clone())?;
     let allowed = alone.compute_mask_or_eos().map_err(|error| reason(&error.to_string()))?;
     let begins_with_space = vocabulary.with_space.iter().any(|token| allowed.is_allowed(*token));
     let may_be_empty = alone.is_accepting().map_err(|error| reason(&error.to_string()))?;
@@ -129,14 +152,20 @@ fn after_a_space(vocabulary: &Vocabulary, inner: GrammarWithLexer) -> Outcome<Ma
         (true, false) => "start: \" \" @inner",
         (true, true) => "start: (\" \" @inner)?",
     };
-    let inner = GrammarWithLexer { name: Some("inner".to_string()), ..inner };
-    matcher_of(vocabulary, vec![GrammarWithLexer::from_lark(wrapper.to_string()), inner])
+    grammars[0].name = Some("inner".to_string());
+    grammars.insert(0, GrammarWithLexer::from_lark(wrapper.to_string()));
+    matcher_of(vocabulary, grammars)
 }
 
 fn matcher_of_one(vocabulary: &Vocabulary, grammar: GrammarWithLexer) -> Outcome<Matcher> {
+    matcher_of_all(vocabulary, vec![grammar])
+}
+
+/// Of the first grammar, which may name the others.
+fn matcher_of_all(vocabulary: &Vocabulary, grammars: Vec<GrammarWithLexer>) -> Outcome<Matcher> {
     match vocabulary.strips_space {
-        true => after_a_space(vocabulary, grammar),
-        false => matcher_of(vocabulary, vec![grammar]),
+        true => after_a_space(vocabulary, grammars),
+        false => matcher_of(vocabulary, grammars),
     }
 }
 
@@ -183,12 +212,15 @@ fn with_place(vocabulary: &Vocabulary, root: &Value, mut reason: String) -> Stri
     }
 }
 
-fn compile(vocabulary: &Arc<Vocabulary>, kind: u32, text: &str) -> Outcome<GpuxConstraint> {
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(format!("it has {} bytes; accepted: up to {MAX_TEXT_BYTES}", text.len()).into());
+fn compile(vocabulary: &Arc<Vocabulary>, kind: u32, text: &str, frame: &str) -> Outcome<GpuxConstraint> {
+    for size in [text.len(), frame.len()].into_iter().filter(|size| *size > MAX_TEXT_BYTES) {
+        return Err(format!("it has {size} bytes; accepted: up to {MAX_TEXT_BYTES}").into());
     }
     let work = || -> Outcome<(Matcher, Arc<SimpleVob>)> {
-        let mut matcher = matcher_of_text(vocabulary, kind, text)?;
+        let mut matcher = match frame.is_empty() {
+            true => matcher_of_text(vocabulary, kind, text)?,
+            false => matcher_of_frame(vocabulary, kind, text, frame)?,
+        };
         // Here, and not in the first step of each answer.
         let first = try_beginning(vocabulary, &mut matcher)?;
         Ok((matcher, Arc::new(first)))
@@ -316,11 +348,12 @@ pub unsafe extern "C" fn gpux_constraint_open(
     vocabulary: *const GpuxVocabulary,
     kind: u32,
     text: GpuxText,
+    frame: GpuxText,
     constraint: *mut *mut GpuxConstraint,
 ) -> *mut c_char {
     guarded(|| {
         *constraint = ptr::null_mut();
-        let opened = compile(&(*vocabulary).0, kind, utf8(bytes(text))?)?;
+        let opened = compile(&(*vocabulary).0, kind, utf8(bytes(text))?, utf8(bytes(frame))?)?;
         *constraint = Box::into_raw(Box::new(opened));
         Ok(())
     })

@@ -300,7 +300,7 @@ impl<'a> Normalizer<'a> {
         check_names_that_repeat(map, place)?;
         let (mut first, second) = if first_is_applied == Some(true) { (applied, simple) } else { (simple, applied) };
         first.extend(second);
-        Ok(Value::Object(first))
+        with_dependents(map, first, place)
     }
 
     fn is_annotation(&self, key: &str, value: &Value, place: &str) -> Result<bool> {
@@ -405,8 +405,8 @@ impl<'a> Normalizer<'a> {
             }
             "uniqueItems" if value == &Value::Bool(false) => return Ok(None),
             "not" if value == &Value::Bool(false) || fits_all(value) => return Ok(None),
-            // finish_property_names() reads it.
-            "propertyNames" => return Ok(None),
+            // finish_property_names() and with_dependents() read them.
+            "propertyNames" | "dependentRequired" => return Ok(None),
             "nullable" => match value {
                 Value::Bool(_) => return Ok(None),
                 _ => return refuse(place, key, value, "true or false"),
@@ -583,6 +583,63 @@ fn finish_types(map: &Map<String, Value>, simple: &mut Map<String, Value>) {
         names.push(json!("null"));
     }
     *types = Value::Array(names);
+}
+
+/// One schema for each choice of the properties in dependentRequired: the property is not there, or those that it needs
+/// are, too.
+fn with_dependents(map: &Map<String, Value>, schema: Map<String, Value>, place: &str) -> Result<Value> {
+    const MAX_DEPENDENTS: usize = 4;
+    let key = "dependentRequired";
+    let Some(value) = map.get(key) else { return Ok(Value::Object(schema)) };
+    let place_of = step(place, key);
+    let Some(all) = value.as_object() else { return refuse(&place_of, key, value, "an object of lists of names") };
+    if all.len() > MAX_DEPENDENTS {
+        return Err(format!("at {place_of}: it has {} properties; accepted: up to {MAX_DEPENDENTS}", all.len()));
+    }
+    if map.get("patternProperties").and_then(Value::as_object).is_some_and(|patterns| !patterns.is_empty()) {
+        return Err(format!("at {place_of}: next to patternProperties it is not supported"));
+    }
+    let mut choices = vec![schema];
+    for (name, needed) in all {
+        let names: Option<Vec<&str>> = needed.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
+        let Some(names) = names else { return refuse(&step(&place_of, name), key, needed, "a list of names") };
+        if names.is_empty() {
+            continue;
+        }
+        let without = |schema: &Map<String, Value>| with_member(schema, "properties", json!({}), |properties| {
+            properties[name.as_str()] = Value::Bool(false);
+        });
+        let with = |schema: &Map<String, Value>| with_member(schema, "required", json!([]), |required| {
+            let list = required.as_array_mut().into_iter();
+            list.for_each(|list| {
+                for one in std::iter::once(&name.as_str()).chain(&names) {
+                    if !list.iter().any(|known| known == one) {
+                        list.push(json!(one));
+                    }
+                }
+            });
+        });
+        choices = choices.iter().flat_map(|schema| [with(schema), without(schema)]).collect();
+        // What is required cannot be left out.
+        choices.retain(is_possible);
+    }
+    match choices.len() {
+        1 => Ok(Value::Object(choices.remove(0))),
+        _ => Ok(json!({ "anyOf": choices })),
+    }
+}
+
+fn is_possible(schema: &Map<String, Value>) -> bool {
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    required.filter_map(Value::as_str).all(|name| properties.and_then(|all| all.get(name)) != Some(&Value::Bool(false)))
+}
+
+/// The schema with a changed member, which is `otherwise` before where it has none.
+fn with_member(schema: &Map<String, Value>, key: &str, otherwise: Value, change: impl Fn(&mut Value)) -> Map<String, Value> {
+    let mut changed = schema.clone();
+    change(changed.entry(key).or_insert(otherwise));
+    changed
 }
 
 /// llguidance would begin a property of which no name is left: patterns that are found in declared names alone become

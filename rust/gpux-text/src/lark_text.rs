@@ -4,8 +4,15 @@ use serde_json::Value;
 
 use crate::json_schema;
 
+/// Which tokens a grammar may name by their ids, as <[ID]>.
+#[derive(Clone, Copy, PartialEq)]
+pub enum NamedTokens {
+    None,
+    Any,
+}
+
 /// The grammar with each schema of a %json replaced, and those schemas as they were.
-pub fn with_normalized_schemas(text: &str) -> Result<(String, Vec<Value>), String> {
+pub fn with_normalized_schemas(text: &str, tokens: NamedTokens) -> Result<(String, Vec<Value>), String> {
     let (mut result, mut schemas) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -41,6 +48,7 @@ pub fn with_normalized_schemas(text: &str) -> Result<(String, Vec<Value>), Strin
                 check_attribute(&rest[..name], &rest[name..])?;
                 name
             }
+            '<' if tokens == NamedTokens::Any => token_length(rest)?,
             '<' => return Err("it has special tokens (<…>), which are not supported".to_string()),
             _ => next.len_utf8(),
         };
@@ -48,6 +56,16 @@ pub fn with_normalized_schemas(text: &str) -> Result<(String, Vec<Value>), Strin
         rest = &rest[length..];
     }
     Ok((result, schemas))
+}
+
+/// Bytes of the token that the text begins with: <[ID]>.
+fn token_length(text: &str) -> Result<usize, String> {
+    let end = text.find('>').filter(|_| text.starts_with("<["));
+    let id = end.and_then(|end| text[2..end].strip_suffix(']'));
+    match (end, id) {
+        (Some(end), Some(id)) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) => Ok(end + 1),
+        _ => Err("it has a token that is not written as <[ID]>".to_string()),
+    }
 }
 
 /// Attributes of a rule that say how tokens are chosen, or hide what was generated.

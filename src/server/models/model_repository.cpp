@@ -35,6 +35,22 @@ struct ModelRepository::State {
   ModelLoader loader;
   TimeLimits limits;  // last: it uses the rest
 
+  // Whether the name is that of no model, and may be that of a source. Under the lock.
+  bool may_load(std::string_view name) {
+    if (!shared.options.loads_by_name) return false;
+    try {
+      (void)shared.table.find_requested(name, "");
+      return false;
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::not_found;
+    }
+  }
+
+  bool is_unknown(std::string_view name) {
+    const std::lock_guard lock(shared.mutex);
+    return may_load(name);
+  }
+
   void watch_idle_models() {
     limits.at(Clock::now() + idle_check_interval(shared.options.idle_unload), [this] {
       evict_idle_models(shared, Clock::now());
@@ -74,9 +90,12 @@ void ModelRepository::load_all() {
   }
   {
     const std::lock_guard lock(state_->shared.mutex);
-    for (const ModelSource& source : all) state_->shared.table.put(source);
+    for (const ModelSource& source : all) {
+      if (!source.on_demand) state_->shared.table.put(source);
+    }
   }
   for (const ModelSource& source : all) {
+    if (source.on_demand) continue;
     const auto failure = state_->loader.load_source(source, ModelEvent::load_started, source.required);
     if (!failure) continue;
     if (source.required) throw all.size() == 1 ? *failure : failure->within(fmt::format("model '{}'", source.name));
@@ -266,8 +285,24 @@ std::shared_ptr<const ModelDescription> ModelRepository::description(std::string
   return entry.description;
 }
 
+bool ModelRepository::loads_by_name() const noexcept {
+  return state_->shared.options.loads_by_name;
+}
+
+std::vector<ModelSource> ModelRepository::on_demand() const {
+  std::vector<ModelSource> all;
+  if (!state_->shared.options.loads_by_name) return all;
+  all = state_->sources();
+  const std::lock_guard lock(state_->shared.mutex);
+  std::erase_if(all, [&](const ModelSource& source) {
+    return !source.on_demand || state_->shared.table.models().contains(source.name);
+  });
+  return all;
+}
+
 std::shared_ptr<ServedModel> ModelRepository::use_ready(std::string_view name, std::string_view version) {
   const std::lock_guard lock(state_->shared.mutex);
+  if (state_->may_load(name)) return nullptr;
   ModelEntry& entry = state_->shared.table.find_requested(name, version);
   if (entry.model) {
     entry.last_use = ++state_->shared.uses;
@@ -293,10 +328,11 @@ std::optional<std::chrono::milliseconds> ModelRepository::idle_time_left(std::st
   if (!unloads_idle_models()) return std::nullopt;
   using std::chrono::milliseconds;
   const std::lock_guard lock(state_->shared.mutex);
-  const ModelEntry& entry = state_->shared.table.find_requested(name, version);
-  const milliseconds limit = entry.idle_limit.value_or(state_->shared.options.idle_unload);
-  if (entry.source.pinned || limit == milliseconds::max()) return std::nullopt;
-  const auto idle = std::chrono::duration_cast<milliseconds>(Clock::now() - entry.idle_since);
+  const ModelEntry* entry = state_->shared.table.find(name, std::string(version));
+  if (entry == nullptr) return std::nullopt;
+  const milliseconds limit = entry->idle_limit.value_or(state_->shared.options.idle_unload);
+  if (entry->source.pinned || limit == milliseconds::max()) return std::nullopt;
+  const auto idle = std::chrono::duration_cast<milliseconds>(Clock::now() - entry->idle_since);
   return std::max(limit - idle, milliseconds(0));
 }
 
@@ -308,6 +344,10 @@ void ModelRepository::use(std::string_view name, std::string_view version, const
   }
   State& state = *state_;
   RepositoryState& shared = state.shared;
+  if (state.is_unknown(name)) {
+    load_and_use(name, version, use, fail, deadline);
+    return;
+  }
   Clock::time_point limit = deadline.value_or(Clock::time_point::max());
   std::string found_name, found_version;
   std::uint64_t number = 0;
@@ -339,6 +379,20 @@ void ModelRepository::use(std::string_view name, std::string_view version, const
       state.give_up(name, version, number);
     });
   }
+}
+
+void ModelRepository::load_and_use(std::string_view name, std::string_view version, const Use& use, const Fail& fail,
+                                   Deadline deadline) {
+  const auto then = [this, name = std::string(name), version = std::string(version), use, fail,
+                     deadline](const std::optional<Error>& error) {
+    const auto failure = error ? error : failure_of([&] {
+      // What is not known now has gone in between.
+      if (state_->is_unknown(name)) (void)find(name, version);
+      this->use(name, version, use, fail, deadline);
+    });
+    if (failure) call_guarded(fail, *failure);
+  };
+  load(std::string(name), deadline, then);
 }
 
 bool ModelRepository::close(Clock::time_point deadline) {

@@ -39,6 +39,8 @@ struct RepositoryOptions {
   /// A model that is not pinned and has had no request for so long is unloaded, and loaded again when a request needs
   /// it; 0: never.
   std::chrono::milliseconds idle_unload{0};
+  /// A request for a model that is not known loads it, if one of the sources has its name or alias.
+  bool loads_by_name = false;
   std::chrono::milliseconds load_timeout{0};  ///< load() is answered by then; 0: no limit
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
@@ -62,8 +64,8 @@ class ModelRepository {
   ModelRepository(const ModelRepository&) = delete;
   ModelRepository& operator=(const ModelRepository&) = delete;
 
-  /// Loads every source and waits; throws the first Error of one that is required, before any load where it is known
-  /// by then, and logs the others.
+  /// Loads every source that is not on demand, and waits; throws the first Error of one that is required, before any
+  /// load where it is known by then, and logs the others.
   void load_all();
 
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;
@@ -102,6 +104,11 @@ class ModelRepository {
   /// Versions of that name which are served, in order.
   [[nodiscard]] std::vector<std::string> versions(std::string_view name) const;
 
+  [[nodiscard]] bool loads_by_name() const noexcept;
+
+  /// Sources that are loaded when a request names them, and were not yet. Errors as of Sources.
+  [[nodiscard]] std::vector<ModelSource> on_demand() const;
+
   /// All that is known, in order of name and version.
   [[nodiscard]] std::vector<ModelStatus> index() const;
 
@@ -117,7 +124,8 @@ class ModelRepository {
   [[nodiscard]] std::shared_ptr<const ModelDescription> description(std::string_view name,
                                                                     std::string_view version) const;
 
-  /// For inference: the model if it serves; null where it was evicted, is being loaded or failed. Error not_found.
+  /// For inference: the model if it serves; null where it was evicted, is being loaded or failed, or is not known and
+  /// may be loaded by its name. Error not_found.
   [[nodiscard]] std::shared_ptr<ServedModel> use_ready(std::string_view name, std::string_view version);
 
   using Use = std::function<void(const std::shared_ptr<ServedModel>&)>;
@@ -136,7 +144,7 @@ class ModelRepository {
   /// last one has ended; milliseconds::max(): never. Not where unloads_idle_models() is false. Error not_found.
   void set_idle_limit(std::string_view name, std::string_view version, std::chrono::milliseconds limit);
 
-  /// How long the loaded model stays from now on if nobody uses it; empty: until it is unloaded. Error not_found.
+  /// How long the loaded model stays from now on if nobody uses it; empty: until it is unloaded, or it is not known.
   [[nodiscard]] std::optional<std::chrono::milliseconds> idle_time_left(std::string_view name,
                                                                         std::string_view version) const;
 
@@ -145,6 +153,9 @@ class ModelRepository {
   bool close(std::chrono::steady_clock::time_point deadline);
 
  private:
+  void load_and_use(std::string_view name, std::string_view version, const Use& use, const Fail& fail,
+                    Deadline deadline);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@ struct ModelSource {
   ModelAliases aliases;
   bool pinned = false;   ///< never evicted
   bool required = true;  ///< load_all() fails where this does
+  /// Loaded when a request names it, and not before: RepositoryOptions::loads_by_name.
+  bool on_demand = false;
+  std::uint64_t size_bytes = 0;  ///< of its files, where that is known without a load
   /// Loads the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
   /// failure alone.
   std::function<ModelParts()> load;

@@ -165,6 +165,26 @@ void ServedModels::add_repository(const Store& store, std::vector<ModelSource>& 
   }
 }
 
+// Without a look at their files: what is wrong with one shows when it is loaded.
+void ServedModels::add_stored(const Store& store, std::vector<ModelSource>& sources) const {
+  for (const StoredModel& stored : store.list()) {
+    ListedModel listed;
+    listed.model = stored.reference.text();
+    listed.name = stored.reference.tag == "latest" ? stored.reference.name : listed.model;
+    listed.version = stored.package.version;
+    ModelSource source;
+    source.name = listed.name;
+    source.version = listed.version;
+    source.required = false;
+    source.on_demand = true;
+    source.size_bytes = stored.package.total_bytes();
+    source.aliases = {.names = {listed.model}, .digest = stored.digest};
+    source.fingerprint = [digest = stored.digest] { return digest; };
+    source.load = [listed, flags = flags_] { return load_served(listed, flags); };
+    sources.push_back(std::move(source));
+  }
+}
+
 std::vector<ModelSource> ServedModels::look() {
   const std::lock_guard lock(mutex_);
   const Store store = open_store();
@@ -184,6 +204,7 @@ std::vector<ModelSource> ServedModels::look() {
     }
   }
   if (!flags_.repository.empty()) add_repository(store, sources);
+  if (flags_.serves_store) add_stored(store, sources);
   std::set<std::pair<std::string, std::string>> known;
   for (const ModelSource& source : sources) {
     if (known.emplace(source.name, source.version).second) continue;

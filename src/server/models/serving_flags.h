@@ -16,6 +16,7 @@ namespace gpux::server {
 struct ServingFlags {
   std::vector<std::string> models;  ///< NAME=MODEL or MODEL
   std::string models_file, repository, config, default_model;
+  bool serves_store = false;                         ///< the models of the store, each loaded when a request names it
   std::map<std::string, std::string> pulled_models;  ///< names in the store, by the references in models_file
   std::string host;
   std::optional<std::uint16_t> port;

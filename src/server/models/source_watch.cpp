@@ -33,7 +33,7 @@ bool needs_load(RepositoryState& state, const ModelSource& source) {
   {
     const std::lock_guard lock(state.mutex);
     ModelEntry* entry = state.table.find(source.name, source.version);
-    if (entry == nullptr) return true;
+    if (entry == nullptr) return !source.on_demand;
     // A restore, or a load that is requested, uses what the list says now.
     entry->source = source;
     if (entry->state == ModelState::unloaded || is_on_demand(entry->state)) return false;

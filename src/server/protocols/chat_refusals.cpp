@@ -13,12 +13,8 @@ void require_chat(const ServedModel& model, const generation::ChatRequest& asked
                             model.chat_problem()));
   }
   if (!generation::offers_tools(asked.options)) return;
-  if (asked.settings.constraint.kind != OutputConstraint::Kind::none) {
-    throw Error(ErrorCode::invalid_input,
-                format_message("{} and a form of the answer (response_format, guided_… or format) are both there; "
-                               "accepted: one of them, or tool_choice none",
-                               setting_named("tools")));
-  }
+  // Calls that a constraint lets through have a form that is known.
+  if (asked.settings.constraint.kind != OutputConstraint::Kind::none) return;
   const generation::AnswerFormat format = generation::answer_format_of(model.chat()->template_text(true));
   const bool is_read = format.tool_calls != generation::ToolCallStyle::none;
   if (is_read || asked.options.tool_choice == ToolChoice::required) return;

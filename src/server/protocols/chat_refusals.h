@@ -5,8 +5,8 @@
 
 namespace gpux::server {
 
-/// Checks a chat request before it is planned. Errors invalid_input: the model has no chat template; tools and a form
-/// of the answer at once; tools that nothing forces the model to call, and whose calls would not be read.
+/// Checks a chat request before it is planned. Errors invalid_input: the model has no chat template; tools whose calls
+/// would not be read, since neither they nor the text have a form that is enforced.
 void require_chat(const ServedModel& model, const generation::ChatRequest& asked);
 
 }  // namespace gpux::server

@@ -11,12 +11,22 @@
 
 namespace gpux::server {
 
+std::vector<std::string> on_demand_names(const ModelRepository& repository) {
+  std::vector<std::string> names;
+  for (const ModelSource& source : repository.on_demand()) names.push_back(source.name);
+  return names;
+}
+
 std::string name_for(const RouteCall& call) {
   if (call.name) return *call.name;
   if (!call.service.options.default_model.empty()) return call.service.options.default_model;
   const std::vector<std::string> names = call.service.repository.names();
   if (names.size() == 1) return names.front();
-  if (names.empty()) throw Error(ErrorCode::not_found, "no model is loaded");
+  if (names.empty()) {
+    const std::vector<std::string> stored = on_demand_names(call.service.repository);
+    if (!stored.empty()) throw Error(ErrorCode::usage, "name a model: " + join(stored));
+    throw Error(ErrorCode::not_found, "no model is loaded");
+  }
   throw Error(ErrorCode::usage, fmt::format("there are several models, name one: {}", join(names)));
 }
 

@@ -3,7 +3,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "server/models/model_repository.h"
 #include "server/models/served_model.h"
 #include "server/models/text_ability.h"
 #include "server/protocols/call.h"
@@ -12,6 +14,10 @@
 namespace gpux::server {
 
 using ModelHandler = std::function<void(const RouteCall& call, const std::shared_ptr<ServedModel>& model)>;
+
+/// Names of the models that are loaded when a request names them, and were not yet. Errors of
+/// ModelRepository::on_demand().
+std::vector<std::string> on_demand_names(const ModelRepository& repository);
 
 /// The name in the path, the default, or that of the only model. Errors not_found, usage.
 std::string name_for(const RouteCall& call);

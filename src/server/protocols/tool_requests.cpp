@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,8 +33,22 @@ constexpr std::array<Field, 4> function_table{{
     {"parameters", other},
 }};
 
-constexpr std::array<Field, 2> chosen_table{{
-    {"type", choice, required, nullptr, tool_types},
+constexpr std::array<std::string_view, 2> choice_types{"function", "allowed_tools"};
+constexpr std::array<std::string_view, 2> modes{"auto", "required"};
+
+constexpr std::array<Field, 3> chosen_table{{
+    {"type", choice, required, nullptr, choice_types},
+    {"function", object},
+    {"allowed_tools", object},
+}};
+
+constexpr std::array<Field, 2> allowed_table{{
+    {"mode", choice, required, nullptr, modes},
+    {"tools", other, required},
+}};
+
+constexpr std::array<Field, 2> allowed_tool_table{{
+    {"type", choice, optional, nullptr, tool_types},
     {"function", object, required},
 }};
 
@@ -62,19 +77,65 @@ std::string read_tool(const RequestJson& value, const std::string& place, Member
   return name;
 }
 
-void choose_function(const RequestJson& value, std::span<const std::string> functions, MemberRules* rules,
-                     ChatOptions& options) {
-  Members chosen(value, "tool_choice", chosen_table, rules);
-  chosen.ignore("type");
-  Members function = chosen.inside(chosen.must_find("function"), "tool_choice.function", chosen_function_table);
-  options.tool_name = function.text("name");
+std::string read_function_name(Members& members, const RequestJson& value, const std::string& place,
+                               std::span<const std::string> functions) {
+  Members function = members.inside(value, place, chosen_function_table);
+  std::string name = function.text("name");
   function.finish();
-  chosen.finish();
-  if (std::ranges::find(functions, options.tool_name) == functions.end()) {
-    refuse_member("tool_choice.function.name",
-                  fmt::format("is '{}', which is none of the tools", utf8_prefix(options.tool_name, 80)));
+  if (std::ranges::find(functions, name) == functions.end()) {
+    refuse_member(place + ".name", fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
   }
-  options.tool_choice = ToolChoice::required;
+  return name;
+}
+
+// Those of the tools that have one of the names, as they are written.
+std::string tools_named(std::string_view tools, std::span<const std::string> functions,
+                        const std::set<std::string>& names) {
+  const std::vector<std::string_view> texts = split_array(tools);
+  std::string those = "[";
+  for (std::size_t i = 0; i < texts.size() && i < functions.size(); ++i) {
+    if (names.contains(functions[i])) those.append(those.size() == 1 ? "" : ", ").append(texts[i]);
+  }
+  return those + "]";
+}
+
+void allow_tools(Members& chosen, std::span<const std::string> functions, ChatOptions& options) {
+  const std::string place = "tool_choice.allowed_tools";
+  Members allowed = chosen.inside(*chosen.find("allowed_tools"), place, allowed_table);
+  const auto mode = allowed.choice("mode");
+  const RequestJson& list = allowed.must_find("tools");
+  if (!list.is_array() || list.empty()) refuse_member(place + ".tools", "is no list of at least one tool");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string tool_place = fmt::format("{}.tools[{}]", place, i);
+    Members tool = allowed.inside(list[i], tool_place, allowed_tool_table);
+    tool.ignore("type");
+    names.insert(read_function_name(tool, tool.must_find("function"), tool_place + ".function", functions));
+    tool.finish();
+  }
+  allowed.finish();
+  options.tools = tools_named(options.tools, functions, names);
+  if (mode == std::ranges::find(modes, "required") - modes.begin()) options.tool_choice = ToolChoice::required;
+}
+
+void read_choice(const RequestJson& value, std::span<const std::string> functions, MemberRules* rules,
+                 ChatOptions& options) {
+  Members chosen(value, "tool_choice", chosen_table, rules);
+  const bool has_list = chosen.choice("type") == std::size_t{1};
+  const std::string_view needed = has_list ? "allowed_tools" : "function",
+                         other = has_list ? "function" : "allowed_tools";
+  if (chosen.find(needed) == nullptr) {
+    refuse_member(fmt::format("tool_choice.{}", needed), "is missing", MemberProblem::missing);
+  }
+  if (chosen.find(other) != nullptr)
+    refuse_member(fmt::format("tool_choice.{}", other), "is there, and the type is another");
+  if (has_list) {
+    allow_tools(chosen, functions, options);
+  } else {
+    options.tool_name = read_function_name(chosen, *chosen.find("function"), "tool_choice.function", functions);
+    options.tool_choice = ToolChoice::required;
+  }
+  chosen.finish();
 }
 
 }  // namespace
@@ -96,12 +157,10 @@ std::vector<std::string> read_tools(Members& members, std::string_view body, Cha
   const RequestJson* list = members.find("tools");
   if (list == nullptr || (list->is_array() && list->empty())) return functions;
   if (!list->is_array()) refuse_member("tools", "is no list");
-  if (list->size() > max_tools) {
-    refuse_member("tools", fmt::format("has {} tools; accepted: up to {}", list->size(), max_tools));
-  }
+  std::set<std::string> names;
   for (std::size_t i = 0; i < list->size(); ++i) {
     std::string name = read_tool((*list)[i], fmt::format("tools[{}]", i), members.rules());
-    if (std::ranges::find(functions, name) != functions.end()) {
+    if (!names.insert(name).second) {
       refuse_member(fmt::format("tools[{}]", i), fmt::format("has the name '{}' of another tool", name));
     }
     functions.push_back(std::move(name));
@@ -120,7 +179,7 @@ void read_tool_choice(Members& members, std::span<const std::string> functions, 
   }
   if (functions.empty()) refuse_member("tool_choice", "is there, and no tools are");
   if (choice->is_object()) {
-    choose_function(*choice, functions, members.rules(), options);
+    read_choice(*choice, functions, members.rules(), options);
     return;
   }
   constexpr std::array choices{ToolChoice::none, ToolChoice::automatic, ToolChoice::required};

@@ -12,9 +12,6 @@
 /// The tools of requests for chats, which OpenAI's and Ollama's clients write alike.
 namespace gpux::server {
 
-/// Maximum number of tools of a request, as OpenAI limits it.
-inline constexpr std::size_t max_tools = 128;
-
 /// Fields that read_tool_choice() reads.
 [[nodiscard]] std::span<const Field> tool_choice_fields();
 
@@ -23,8 +20,8 @@ inline constexpr std::size_t max_tools = 128;
 /// found as they are written: the order of members counts. Error invalid_input.
 std::vector<std::string> read_tools(Members& members, std::string_view body, ChatOptions& options);
 
-/// The members "tool_choice" and "parallel_tool_calls" of OpenAI. `functions`: what read_tools() returned. Error
-/// invalid_input.
+/// The members "tool_choice" and "parallel_tool_calls" of OpenAI. `functions`: what read_tools() returned. Of tools that
+/// "allowed_tools" leaves out the model hears nothing: ChatOptions::tools loses them. Error invalid_input.
 void read_tool_choice(Members& members, std::span<const std::string> functions, ChatOptions& options);
 
 }  // namespace gpux::server

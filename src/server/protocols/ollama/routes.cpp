@@ -245,6 +245,15 @@ void list_models(const RouteCall& call) {
   Json models = Json::array();
   for (const auto& model : call.service.repository.descriptions())
     models.push_back(listed(*model, call.service.started_at));
+  for (const ModelSource& source : call.service.repository.on_demand()) {
+    const std::string name = tagged(source.name);
+    models.push_back({{"name", name},
+                      {"model", name},
+                      {"modified_at", ollama_time(call.service.started_at)},
+                      {"size", source.size_bytes},
+                      {"digest", source.aliases.digest},
+                      {"details", Json::object()}});
+  }
   call.exchange->respond(json_response({{"models", std::move(models)}}));
 }
 
@@ -264,27 +273,43 @@ void list_loaded(const RouteCall& call) {
   call.exchange->respond(json_response({{"models", std::move(models)}}));
 }
 
-void show_model(const RouteCall& call) {
-  const std::string name = read_ollama_show(call.request().body.text(), call.work);
-  RouteCall named = call;
-  if (!name.empty()) named.name = served_name(call.service.repository, name);
-  const std::string served = name_for(named);
-  const auto described = call.service.repository.description(served, "");
-  const std::shared_ptr<ServedModel> model = call.service.repository.find_available(served, "");
-  const std::string& family = described->family;
-  Json info{{"general.architecture", family}, {"general.parameter_count", described->info.parameter_count}};
+// `model`: null where it is not loaded.
+Json shown(const ModelDescription& described, const ServedModel* model, std::chrono::system_clock::time_point since) {
+  const std::string& family = described.family;
+  Json info{{"general.architecture", family}, {"general.parameter_count", described.info.parameter_count}};
   std::string chat_template;
   if (model != nullptr && model->engine() != nullptr) {
     info[family + ".context_length"] = model->engine()->context_length();
     if (model->chat() != nullptr) chat_template = model->chat()->template_text(false);
   }
-  call.exchange->respond(json_response({{"modelfile", ""},
-                                        {"parameters", ""},
-                                        {"template", chat_template},
-                                        {"details", details_of(*described)},
-                                        {"model_info", std::move(info)},
-                                        {"capabilities", capabilities_of(*described, model.get())},
-                                        {"modified_at", ollama_time(call.service.started_at)}}));
+  return {{"modelfile", ""},
+          {"parameters", ""},
+          {"template", chat_template},
+          {"details", details_of(described)},
+          {"model_info", std::move(info)},
+          {"capabilities", capabilities_of(described, model)},
+          {"modified_at", ollama_time(since)}};
+}
+
+void show_model(const RouteCall& call) {
+  const std::string name = read_ollama_show(call.request().body.text(), call.work);
+  RouteCall named = call;
+  if (!name.empty()) named.name = served_name(call.service.repository, name);
+  const std::string served = name_for(named);
+  ModelRepository& repository = call.service.repository;
+  std::shared_ptr<const ModelDescription> described;
+  try {
+    described = repository.description(served, "");
+  } catch (const Error& error) {
+    // What its template can do shows when it is loaded.
+    if (error.code() != ErrorCode::not_found || !repository.loads_by_name()) throw;
+    with_model(named, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+      with.exchange->respond(json_response(shown(*describe(*model), model.get(), with.service.started_at)));
+    });
+    return;
+  }
+  const std::shared_ptr<ServedModel> model = repository.find_available(served, "");
+  call.exchange->respond(json_response(shown(*described, model.get(), call.service.started_at)));
 }
 
 // What Ollama's program and others look for before they ask for anything.

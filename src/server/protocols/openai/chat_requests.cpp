@@ -282,7 +282,8 @@ OpenAiChat read_chat(std::string_view body, const BodyReading& reading) {
   read.reasoning_member = read_reasoning(members, options);
   settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
-  if (read.form_member.empty() && options.tool_choice == ToolChoice::required) read.form_member = "tools";
+  // Calls come instead of a text with a form.
+  if (options.tool_choice == ToolChoice::required) read.form_member = "tools";
   refuse_unsupported(members);
   members.finish();
   check_settings(settings);

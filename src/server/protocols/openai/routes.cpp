@@ -124,6 +124,10 @@ void list_models(const RouteCall& call) {
     if (i != 0) text += ',';
     append_openai_model(text, names[i], context_lengths[names[i]], call.service.started_at);
   }
+  for (const std::string& name : on_demand_names(call.service.repository)) {
+    if (text.back() == '}') text += ',';
+    append_openai_model(text, name, 0, call.service.started_at);
+  }
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 

@@ -38,9 +38,9 @@ Json penalty_factor(const ServedList&) {
 }
 
 Json tools(const ServedList&) {
-  return or_null(list(object_schema({{"type", {{"const", "function"}}}, {"function", function_schema()}},
-                                    Json::array({"type", "function"})),
-                      0, max_tools));
+  return or_null({{"type", "array"},
+                  {"items", object_schema({{"type", {{"const", "function"}}}, {"function", function_schema()}},
+                                          Json::array({"type", "function"}))}});
 }
 
 Operation generated_answer(Json answer, const std::string& streamed) {
