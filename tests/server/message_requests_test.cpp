@@ -53,6 +53,14 @@ TEST(MessageRequests, ReadBlocksAsMessages) {
   EXPECT_EQ(messages[6].content, "so?");
 }
 
+TEST(MessageRequests, BeginTheAnswer) {
+  EXPECT_FALSE(read_message_request("{" + hello + "}").chat.options.continues_last_message);
+  const MessageRequest read = read_message_request(R"({"max_tokens": 9, "messages": [
+    {"role": "user", "content": "JSON please"}, {"role": "assistant", "content": "{"}]})");
+  EXPECT_TRUE(read.chat.options.continues_last_message);
+  EXPECT_EQ(read.chat.messages.back().content, "{");
+}
+
 TEST(MessageRequests, ReadSettings) {
   const MessageRequest read = read_message_request("{" + hello + R"(, "temperature": 0.5, "top_p": 0.9, "top_k": 3,
     "stop_sequences": ["x", "y"], "stream": true, "metadata": {"user_id": "u"}, "service_tier": "auto"})");
@@ -165,8 +173,9 @@ TEST(MessageRequests, AreRefusedByName) {
       {R"("max_tokens": 9, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
          "content": [{"type": "document"}]}]}])",
        "messages[0].content[0].content[0].type is 'document'; accepted: text"},
-      {R"("max_tokens": 9, "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])",
-       "messages[1].role is 'assistant': a message is not continued; accepted in the last one: user"},
+      {R"("max_tokens": 9, "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [
+         {"type": "tool_use", "id": "1", "name": "f", "input": {}}]}])",
+       "messages end with a message of the assistant that is no text; accepted there: text"},
       {hello + R"(, "system": 3)", "system is neither a text nor a list of blocks"},
       {hello + R"(, "stop_sequences": "a")", "stop_sequences is no list of texts"},
       {hello + R"(, "stop_sequences": [""])", "stop_sequences has a text of 0 bytes"},

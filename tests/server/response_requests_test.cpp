@@ -139,6 +139,12 @@ TEST(ResponseRequests, ReadTools) {
   EXPECT_EQ(required.tool_choice, ToolChoice::required);
   EXPECT_FALSE(required.allows_several_calls);
   EXPECT_EQ(choose(R"(, "tool_choice": {"type": "function", "name": "g"})").tool_name, "g");
+  const ChatOptions allowed = choose(
+      R"(, "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]})");
+  EXPECT_EQ(allowed.tool_choice, ToolChoice::required);
+  EXPECT_EQ(allowed.tool_name, "");
+  ASSERT_EQ(generation::tool_functions(allowed.tools).size(), 1U);
+  EXPECT_EQ(generation::tool_functions(allowed.tools)[0].parameters, functions[0].parameters);
   const ResponseRequest grouped = read_response_request(R"({"input": "a", "tools": [{"type": "function", "name": "f"},
     {"type": "namespace", "name": "agents", "description": "d", "tools": [{"type": "function", "name": "spawn",
      "parameters": {"z": 1, "a": 2}}, {"type": "function", "name": "stop"}]}]})");
@@ -210,7 +216,12 @@ TEST(ResponseRequests, AreRefusedByName) {
       {R"("input": "a", "tools": [{"type": "function", "name": "a"}], "tool_choice": {"type": "function", "name": "b"})",
        "tool_choice.name is 'b', which is none of the tools"},
       {R"("input": "a", "tool_choice": {"type": "web_search"})",
-       "tool_choice.type is 'web_search'; accepted: function"},
+       "tool_choice.type is 'web_search'; accepted: function, allowed_tools"},
+      {R"("input": "a", "tools": [{"type": "function", "name": "a"}], "tool_choice": {"type": "allowed_tools"})",
+       "tool_choice.tools is no list of at least one tool"},
+      {R"("input": "a", "tools": [{"type": "function", "name": "a"}], "tool_choice": {"type": "allowed_tools",
+         "tools": [{"type": "function", "name": "b"}]})",
+       "tool_choice.tools[0].name is 'b', which is none of the tools"},
       {R"("input": "a", "colour": 1)", "colour is not known; accepted: "},
   };
 

@@ -216,15 +216,20 @@ std::vector<ChatMessage> read_conversation(Members& members, std::string_view bo
     reader.read_message(list[i], written.at(i), fmt::format("messages[{}]", i));
   }
   std::vector<ChatMessage> messages = std::move(reader).messages();
-  if (list.back().value("role", "") == "assistant") {
-    refuse_member(fmt::format("messages[{}].role", list.size() - 1),
-                  "is 'assistant': a message is not continued; accepted in the last one: user");
-  }
   if (const RequestJson* system = members.find("system")) {
     std::string text = read_texts(*system, "system", members.rules());
     if (!text.empty()) messages.insert(messages.begin(), {.role = "system", .content = std::move(text)});
   }
   return messages;
+}
+
+bool continues_last_message(const std::vector<ChatMessage>& messages) {
+  if (messages.empty() || messages.back().role != "assistant") return false;
+  const ChatMessage& last = messages.back();
+  if (last.content.empty() || !last.tool_calls.empty()) {
+    refuse_member("messages", "end with a message of the assistant that is no text; accepted there: text");
+  }
+  return true;
 }
 
 }  // namespace gpux::server::anthropic

@@ -41,11 +41,9 @@ Json messages_schema(const ServedList&) {
       block("tool_use", {{"id", text}, {"name", text}, {"input", any_object}}, Json::array({"id", "name", "input"}));
   const Json thinking =
       block("thinking", {{"thinking", text}, {"signature", or_null(text)}}, Json::array({"thinking"}));
-  Json all = list(any_of(Json::array({message("user", Json::array({text_block(), result})),
-                                      message("assistant", Json::array({text_block(), thinking, use}))})),
-                  1, max_texts);
-  all["description"] = "the last one is the user's";
-  return all;
+  return list(any_of(Json::array({message("user", Json::array({text_block(), result})),
+                                  message("assistant", Json::array({text_block(), thinking, use}))})),
+              1, max_texts);
 }
 
 Json system_schema(const ServedList&) {

@@ -156,6 +156,7 @@ MessageRequest read_request(std::string_view body, const BodyReading& reading, s
   read.model = members.text("model");
   if (is_answered) read_answer_settings(members, read);
   read.chat.messages = read_conversation(members, body);
+  read.chat.options.continues_last_message = continues_last_message(read.chat.messages);
   read_tools(members, body, read.chat.options);
   read_thinking(members, read);
   read_output(members, body, read);

@@ -83,7 +83,11 @@ Json tools_schema(const ServedList&) {
 Json tool_choice_schema(const ServedList&) {
   const Json function =
       object_schema({{"type", {{"const", "function"}}}, {"name", text}}, Json::array({"type", "name"}));
-  return or_null(any_of(Json::array({{{"enum", Json::array({"none", "auto", "required"})}}, function})));
+  const Json allowed = object_schema({{"type", {{"const", "allowed_tools"}}},
+                                      {"mode", or_null({{"enum", Json::array({"auto", "required"})}})},
+                                      {"tools", {{"type", "array"}, {"items", function}, {"minItems", 1}}}},
+                                     Json::array({"type", "tools"}));
+  return or_null(any_of(Json::array({{{"enum", Json::array({"none", "auto", "required"})}}, function, allowed})));
 }
 
 Operation describe_create(const ServedList&) {

@@ -1,6 +1,7 @@
 #include "server/protocols/responses/tools.h"
 
 #include <array>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,7 +43,13 @@ constexpr std::array<Field, 4> namespace_table{{
     {"tools", other, required},
 }};
 
-constexpr std::array<Field, 2> chosen_table{{
+constexpr std::array<std::string_view, 2> chosen_types{"function", "allowed_tools"};
+constexpr std::array<std::string_view, 2> modes{"auto", "required"};
+
+constexpr std::array<Field, 2> chosen_table{{{"type", choice, required, nullptr, chosen_types}, {"name", text}}};
+constexpr std::array<Field, 2> allowed_table{{{"mode", choice, optional, nullptr, modes}, {"tools", other}}};
+
+constexpr std::array<Field, 2> allowed_tool_table{{
     {"type", choice, required, nullptr, function_types},
     {"name", text, required},
 }};
@@ -135,20 +142,65 @@ NamedFunctions read_tools(Members& members, std::string_view body, ChatOptions& 
   return std::move(reader).functions();
 }
 
+namespace {
+
+std::string read_chosen_name(Members& chosen, const NamedFunctions& functions) {
+  std::string name = chosen.text("name");
+  if (!functions.contains(name)) {
+    refuse_member(chosen.name_of("name"), fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
+  }
+  return name;
+}
+
+// Of `tools`, as templates have them, those with these names.
+std::string tools_named(const std::string& tools, const std::set<std::string, std::less<>>& names) {
+  std::string those;
+  for (const std::string_view tool : split_array(tools)) {
+    const RequestJson name = RequestJson::parse(member_text(member_text(tool, "function"), "name"));
+    if (!names.contains(name.get_ref<const std::string&>())) continue;
+    if (!those.empty()) those += ',';
+    those += tool;
+  }
+  return "[" + those + "]";
+}
+
+// The model sees the allowed ones alone, as in chats.
+void allow_tools(Members& chosen, const NamedFunctions& functions, ChatOptions& options) {
+  const RequestJson* list = chosen.find("tools");
+  const std::string place = chosen.name_of("tools");
+  if (list == nullptr || !list->is_array() || list->empty()) refuse_member(place, "is no list of at least one tool");
+  std::set<std::string, std::less<>> names;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    Members tool = chosen.inside((*list)[i], fmt::format("{}[{}]", place, i), allowed_tool_table);
+    (void)tool.choice("type");
+    names.insert(read_chosen_name(tool, functions));
+    tool.finish();
+  }
+  options.tools = tools_named(options.tools, names);
+  if (chosen.choice("mode") == std::size_t{1}) options.tool_choice = ToolChoice::required;
+}
+
+void read_choice(const RequestJson& value, const NamedFunctions& functions, MemberRules* rules, ChatOptions& options) {
+  Members chosen(value, "tool_choice", chosen_table, rules);
+  if (chosen.choice("type") == std::size_t{1}) {
+    chosen.also(allowed_table);
+    chosen.ignore("name");
+    allow_tools(chosen, functions, options);
+  } else {
+    options.tool_name = read_chosen_name(chosen, functions);
+    options.tool_choice = ToolChoice::required;
+  }
+  chosen.finish();
+}
+
+}  // namespace
+
 void read_tool_choice(Members& members, const NamedFunctions& functions, ChatOptions& options) {
   const RequestJson* asked = members.find("tool_choice");
   options.allows_several_calls = members.flag("parallel_tool_calls", true);
   if (asked == nullptr) return;
   if (asked->is_object()) {
-    Members chosen = members.inside(*asked, "tool_choice", chosen_table);
-    (void)chosen.choice("type");
-    options.tool_name = chosen.text("name");
-    chosen.finish();
-    if (!functions.contains(options.tool_name)) {
-      refuse_member("tool_choice.name",
-                    fmt::format("is '{}', which is none of the tools", utf8_prefix(options.tool_name, 80)));
-    }
-    options.tool_choice = ToolChoice::required;
+    read_choice(*asked, functions, members.rules(), options);
     return;
   }
   constexpr std::array meanings{ToolChoice::none, ToolChoice::automatic, ToolChoice::required};
