@@ -16,7 +16,6 @@
 #include "server/protocols/openai/completion_requests.h"
 #include "server/protocols/responses/answers.h"
 #include "server/protocols/responses/requests.h"
-#include "server/protocols/tool_requests.h"
 
 namespace {
 
@@ -37,7 +36,6 @@ void read(const std::function<void()>& reader) {
 void check(const gpux::generation::ChatRequest& chat) {
   const gpux::ChatOptions& options = chat.options;
   const auto functions = gpux::generation::tool_functions(options.tools);
-  require(functions.size() <= gpux::server::max_tools, "more tools than are accepted");
   require(options.tool_choice == gpux::ToolChoice::automatic || !functions.empty(), "a choice of no tools");
   for (const auto& function : functions) {
     require(function.parameters.empty() || Json::parse(function.parameters).is_object(),
