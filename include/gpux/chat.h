@@ -73,6 +73,9 @@ struct ChatOptions {
   /// Becomes variables of the template, as far as it knows some and `template_values` has not. Empty: the template's
   /// own default. An effort that the template cannot ask for is refused.
   std::optional<ReasoningEffort> reasoning = {};
+  /// The last message, which is an assistant's with content and without calls, is continued instead of answered: the
+  /// prompt ends with its content, and the answer is what follows. `add_generation_prompt` has no effect then.
+  bool continues_last_message = false;
 };
 
 }  // namespace gpux

@@ -109,6 +109,12 @@ ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, C
   if (is_forced && is_constrained && !request.constrains_content) {
     throw Error(ErrorCode::invalid_input, "a call is required, and a constraint is there; accepted: one of them");
   }
+  if (is_constrained && request.constrains_content && !is_forced && options.continues_last_message) {
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} is true, and the text has a form, which it has from its beginning; accepted: one of "
+                               "them",
+                               setting_named("continues_last_message")));
+  }
   const std::vector<ToolFunction> functions = callable_functions(options);
   ChatPlan plan;
   AnswerSettings& answer = plan.answer;
@@ -125,17 +131,18 @@ ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, C
   request.messages.clear();
   if (check) check(text);
   if (is_forced || (is_constrained && request.constrains_content)) {
-    const AnswerParts parts{.format = answer.format,
-                            .tokens = special_tokens_of(answer.format, tokenizer),
-                            .reasoning = reasoning_part(answer.format, text),
-                            .functions = functions,
-                            .allows_several = answer.allows_several,
-                            .form = is_forced ? OutputConstraint() : constraint};
+    const AnswerParts parts{
+        .format = answer.format,
+        .tokens = special_tokens_of(answer.format, tokenizer),
+        .reasoning = options.continues_last_message ? ReasoningPart::none : reasoning_part(answer.format, text),
+        .functions = functions,
+        .allows_several = answer.allows_several,
+        .form = is_forced ? OutputConstraint() : constraint};
     constrain(parts, constraint, answer);
   }
   answer.begins_in_reasoning = opens_reasoning(answer.format, text);
   plan.request.shown_tokens = special_markers(answer.format, tokenizer);
-  plan.request.is_answer = true;
+  plan.request.is_answer = !options.continues_last_message;
   plan.request.prompt = prompt_tokens(tokenizer, text, false);
   plan.request.settings = std::move(request.settings);
   return plan;

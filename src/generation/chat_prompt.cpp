@@ -198,12 +198,40 @@ std::string ChatPrompt::text(std::span<const ChatMessage> messages, const ChatOp
                              std::chrono::system_clock::time_point now) const {
   if (messages.empty()) throw Error(ErrorCode::invalid_input, "a conversation needs a message");
   const bool has_tools = offers_tools(options);
-  std::string text = rendered(messages, options, has_tools ? tool_template() : usual_, has_tools, now);
+  const text::ChatTemplate& chosen = has_tools ? tool_template() : usual_;
+  std::string text = options.continues_last_message ? continued(messages, options, chosen, has_tools, now)
+                                                    : rendered(messages, options, chosen, has_tools, now);
   if (has_tools && !shows_tools_ && !is_shown(text, messages, options, now)) {
     throw Error(ErrorCode::invalid_input,
                 format_message("{} are given, and the chat template does not show them to the model; accepted: none",
                                setting_named("tools")));
   }
+  return text;
+}
+
+// As transformers does, with its own mark, which templates know.
+std::string ChatPrompt::continued(std::span<const ChatMessage> messages, const ChatOptions& options,
+                                  const text::ChatTemplate& chosen, bool has_tools,
+                                  std::chrono::system_clock::time_point now) const {
+  constexpr std::string_view mark = "CONTINUE_FINAL_MESSAGE_TAG ", word = mark.substr(0, mark.size() - 1);
+  const auto refuse = [](std::string_view reason) {
+    throw Error(ErrorCode::invalid_input,
+                format_message("{} is true, and {}", setting_named("continues_last_message"), reason));
+  };
+  std::vector<ChatMessage> marked(messages.begin(), messages.end());
+  ChatMessage& last = marked.back();
+  if (last.role != "assistant" || last.content.empty() || !last.tool_calls.empty()) {
+    refuse("the last message is none of the assistant with content and without calls");
+  }
+  last.content += mark;
+  ChatOptions without = options;
+  without.add_generation_prompt = false;
+  std::string text = rendered(marked, without, chosen, has_tools, now);
+  const std::size_t at = text.rfind(word);
+  if (at == std::string::npos) refuse("the chat template does not show the content of the last message");
+  const bool is_trimmed = !std::string_view(text).substr(at).starts_with(mark);
+  text.resize(at);
+  if (is_trimmed) text.resize(text.find_last_not_of(" \t\r\n") + 1);
   return text;
 }
 

@@ -47,7 +47,8 @@ class ChatPrompt {
   ///
   /// Reasoning reaches the template as reasoning_content and thinking. `now` is for templates that write the date.
   /// Errors invalid_input (no messages; what the template refuses; tools, template_values or arguments that are not the
-  /// JSON they should be; tools that the template does not show to the model), of ChatTemplate::render().
+  /// JSON they should be; tools that the template does not show to the model; a last message
+  /// that cannot be continued), of ChatTemplate::render().
   [[nodiscard]] std::string text(std::span<const ChatMessage> messages, const ChatOptions& options = {},
                                  std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
 
@@ -63,6 +64,9 @@ class ChatPrompt {
   [[nodiscard]] std::string rendered(std::span<const ChatMessage> messages, const ChatOptions& options,
                                      const text::ChatTemplate& chosen, bool has_tools,
                                      std::chrono::system_clock::time_point now) const;
+  [[nodiscard]] std::string continued(std::span<const ChatMessage> messages, const ChatOptions& options,
+                                      const text::ChatTemplate& chosen, bool has_tools,
+                                      std::chrono::system_clock::time_point now) const;
   [[nodiscard]] bool is_shown(std::string_view text_with_tools, std::span<const ChatMessage> messages,
                               const ChatOptions& options, std::chrono::system_clock::time_point now) const;
   [[nodiscard]] bool find_tools() const;

@@ -144,6 +144,45 @@ OutputConstraint guided_grammar(const Json& value) {
   return {Kind::grammar, std::move(text)};
 }
 
+OutputConstraint guided_regex(const Json& value) {
+  return {Kind::regex, text_of("guided_regex", value)};
+}
+
+// {"json": …} is guided_json, and so on; what says how they are computed changes no answer.
+OutputConstraint structured_outputs(const Json& value) {
+  struct Member {
+    std::string_view name;
+    OutputConstraint (*read)(const Json& value);
+  };
+
+  static constexpr std::array<Member, 4> members{
+      {{"json", guided_json}, {"regex", guided_regex}, {"choice", guided_choice}, {"grammar", guided_grammar}}};
+  const std::string_view place = "structured_outputs";
+  require_object(value, place);
+  refuse_others(value, place, {"json", "regex", "choice", "grammar", "json_object", "backend", "disable_fallback"});
+  OutputConstraint constraint;
+  for (const Member& member : members) {
+    const Json* given = find(value, member.name);
+    if (given == nullptr) continue;
+    if (constraint.kind != Kind::none) refuse("structured_outputs has several forms; accepted: one of them");
+    try {
+      constraint = member.read(*given);
+    } catch (const Error& error) {
+      // They name the older member.
+      const std::string message = error.message(), older = fmt::format("guided_{}", member.name);
+      if (!message.starts_with(older)) throw;
+      refuse(fmt::format("structured_outputs.{}{}", member.name, std::string_view(message).substr(older.size())));
+    }
+  }
+  const Json* any_object = find(value, "json_object");
+  if (any_object != nullptr && !any_object->is_boolean()) {
+    refuse_value("structured_outputs.json_object", *any_object, "true or false");
+  }
+  if (any_object == nullptr || *any_object == false) return constraint;
+  if (constraint.kind != Kind::none) refuse("structured_outputs has several forms; accepted: one of them");
+  return {Kind::json_object, ""};
+}
+
 }  // namespace
 
 OutputConstraint read_response_format(std::string_view value) {
@@ -157,15 +196,13 @@ OutputConstraint read_openai_constraint(std::string_view body) {
     OutputConstraint (*read)(const Json& value);
   };
 
-  static constexpr std::array<Member, 5> members{{
+  static constexpr std::array<Member, 6> members{{
       {"response_format", response_format},
       {"guided_json", guided_json},
-      {"guided_regex",
-       [](const Json& value) {
-         return OutputConstraint{Kind::regex, text_of("guided_regex", value)};
-       }},
+      {"guided_regex", guided_regex},
       {"guided_choice", guided_choice},
       {"guided_grammar", guided_grammar},
+      {"structured_outputs", structured_outputs},
   }};
   const Json request = parsed(body, "the request");
   require_object(request, "the request");

@@ -16,7 +16,8 @@ OutputConstraint read_response_format(std::string_view value);
 
 /// The body of a request to /v1/completions or /v1/chat/completions: of its members "response_format" and vLLM's
 /// "guided_json" (a schema or its text), "guided_regex", "guided_choice" (a list of texts; the answer is one of them)
-/// and "guided_grammar", one at most may be there and not null. Others are not looked at.
+/// and "guided_grammar", or "structured_outputs" with "json", "regex", "choice", "grammar" or "json_object", one at
+/// most may be there and not null. Others are not looked at.
 OutputConstraint read_openai_constraint(std::string_view body);
 
 /// The body of a request to Ollama's /api/generate or /api/chat: its member "format", which is "json" or a schema. None

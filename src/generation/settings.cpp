@@ -110,5 +110,11 @@ Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaul
   return sampling;
 }
 
+void sample_where_asked(GenerationSettings& settings, std::size_t answers, const ModelDefaults& defaults) {
+  if (settings.temperature || defaults.sampling.temperature != 0) return;
+  const bool has_candidates = settings.top_k.value_or(0) > 1 || settings.top_p.value_or(1) < 1;
+  if (answers > 1 || has_candidates) settings.temperature = 1.F;
+}
+
 }  // namespace generation
 }  // namespace gpux

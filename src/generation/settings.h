@@ -37,4 +37,8 @@ struct ModelDefaults {
 /// 0.
 Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaults, std::uint64_t seed);
 
+/// Sets the temperature to 1 where neither the settings nor the model's defaults have one, and the client asks for what
+/// only sampling gives: several answers, or `top_k` or `top_p` that leave more than one candidate and not all.
+void sample_where_asked(GenerationSettings& settings, std::size_t answers, const ModelDefaults& defaults);
+
 }  // namespace gpux::generation

@@ -444,7 +444,7 @@ TEST_F(ServeChat, RefusesByName) {
       {"tools", R"([{"type": "retrieval", "function": {"name": "a"}}])", "tools[0].type is 'retrieval'"},
       {"response_format", R"({"type": "xml"})", "response_format.type is \"xml\"; accepted: text, json_object"},
       {"guided_json", R"({"type": "object", "uniqueItems": true})", "uniqueItems"},
-      {"continue_final_message", "true", "continue_final_message: a message is not continued"},
+      {"continue_final_message", "true", "continue_final_message is true, and the last message is none"},
       {"echo", "true", "echo: answers do not repeat messages"},
       {"modalities", R"(["text", "audio"])", "modalities has others than text"},
       {"chat_template_kwargs", "3", "chat_template_kwargs is no object"},
@@ -728,6 +728,50 @@ TEST(ServeClients, MayWriteMembersThatChangeNothing) {
   EXPECT_THAT(page, HasSubstr("gpux_ignored_members_total{member=\"store\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_ignored_members_total{member=\"cache_control\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_unknown_members_total 6\n")) << "colour, tempratur and messages[0].id, twice";
+}
+
+// The answer is what follows the content of the last message, by each client's own member.
+TEST(ServeContinuation, BeginsWithTheLastMessage) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}");
+  const Serving server(gpux, {"chatty", "--no-grpc"});
+  const Json messages =
+      Json::parse(R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "It is "}])");
+  const Json settings{{"model", "chatty"}, {"max_tokens", 8}, {"temperature", 0}};
+  const auto ask = [&](Json given, const Json& members, int status = 200) {
+    Json body = settings;
+    body["messages"] = std::move(given);
+    body.update(members);
+    return server.json(post("/v1/chat/completions", body.dump()), status);
+  };
+  Json text = settings;
+  text["prompt"] = "<user>a</user><assistant>It is ";
+  const Json expected = server.json(post("/v1/completions", text.dump()));
+  const Json continued = ask(messages, {{"continue_final_message", true}, {"add_generation_prompt", false}});
+  EXPECT_EQ(continued["choices"][0]["message"]["content"], expected["choices"][0]["text"]);
+  EXPECT_EQ(continued["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+  Json prefixed = messages;
+  prefixed[1]["prefix"] = true;
+  EXPECT_EQ(ask(prefixed, Json::object())["choices"][0]["message"]["content"], expected["choices"][0]["text"]);
+  const Json of_ollama{{"model", "chatty"}, {"messages", messages},
+                       {"stream", false},   {"logprobs", true},
+                       {"top_logprobs", 2}, {"options", {{"num_predict", 8}, {"temperature", 0}}}};
+  const Json answer = server.json(post("/api/chat", of_ollama.dump()));
+  EXPECT_EQ(answer["message"]["content"], expected["choices"][0]["text"]);
+  ASSERT_EQ(answer["logprobs"].size(), 8) << answer;
+  EXPECT_EQ(answer["logprobs"][0]["top_logprobs"].size(), 2);
+  EXPECT_EQ(answer["logprobs"][0]["token"], answer["logprobs"][0]["top_logprobs"][0]["token"]);
+
+  const auto refusal = [&](const Json& given, const Json& members) {
+    return ask(given, members, 400)["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(refusal(messages, {{"continue_final_message", true}, {"add_generation_prompt", true}}),
+              HasSubstr("continue_final_message and add_generation_prompt are both true"));
+  EXPECT_THAT(refusal(messages, {{"continue_final_message", true}, {"guided_regex", "a"}}),
+              HasSubstr("continue_final_message is true, and the text has a form"));
+  prefixed.push_back({{"role", "user"}, {"content", "b"}});
+  EXPECT_THAT(refusal(prefixed, Json::object()),
+              HasSubstr("messages[1].prefix is true, and the message is not the last"));
 }
 
 // What the template knows decides: this one has a switch, and no levels.

@@ -259,7 +259,7 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"options": {"colour": 1}})", "options.colour is not known; accepted: f16_kv, frequency_penalty"},
       {"chat", R"({"options": {"mirostat": 2}})", "options.mirostat: there is no such sampling here; accepted: 0"},
       {"chat", R"({"options": {"rope_frequency_base": 2}})", "options.rope_frequency_base: the model's own is used"},
-      {"chat", R"({"logprobs": true})", "logprobs: accepted with /v1/chat/completions"},
+      {"chat", R"({"top_logprobs": 2})", "top_logprobs is for answers with logprobs: true"},
       {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
       {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
        "options.repeat_last_n: repeat_penalty, which is 1.1, counts all tokens"},

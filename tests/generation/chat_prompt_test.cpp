@@ -269,5 +269,30 @@ TEST(ChatPrompt, RefusesWhatIsNoConversation) {
   EXPECT_EQ(prompt.text(std::vector{call}), "a");
 }
 
+TEST(ChatPrompt, ContinuesTheLastMessage) {
+  const ChatPrompt prompt({.usual = "{% for m in messages %}[{{ m.role }}]{{ m.content }}[end]{% endfor %}"
+                                    "{% if add_generation_prompt %}[assistant]{% endif %}",
+                           .tool_use = {},
+                           .special_tokens = {}});
+  const ChatPrompt trimming({.usual = "{% for m in messages %}{{ m.content | trim }}[end]{% endfor %}",
+                             .tool_use = {},
+                             .special_tokens = {}});
+  const ChatPrompt hiding({.usual = "{{ messages[0].content }}", .tool_use = {}, .special_tokens = {}});
+  const ChatOptions options{.tools = {}, .template_values = {}, .continues_last_message = true};
+  std::vector<ChatMessage> messages{{.role = "user", .content = "a"}, {.role = "assistant", .content = "It is "}};
+  EXPECT_EQ(prompt.text(messages, options), "[user]a[end][assistant]It is ");
+  EXPECT_EQ(trimming.text(messages, options), "a[end]It is");
+  EXPECT_THAT(refusal(hiding, messages, options),
+              HasSubstr("continues_last_message is true, and the chat template does not show the content"));
+  for (const ChatMessage& last :
+       {ChatMessage{.role = "user", .content = "b"}, ChatMessage{.role = "assistant", .content = ""},
+        ChatMessage{
+            .role = "assistant", .content = "b", .tool_calls = {{.id = "1", .name = "f", .arguments = "{}"}}}}) {
+    messages.back() = last;
+    EXPECT_THAT(refusal(prompt, messages, options),
+                HasSubstr("the last message is none of the assistant with content and without calls"));
+  }
+}
+
 }  // namespace
 }  // namespace gpux::generation

@@ -81,6 +81,12 @@ TEST(OpenAiConstraint, IsOneMember) {
            {R"({"guided_json": "{\"b\": 1, \"a\": 2}"})", {Kind::json_schema, R"({"b":1,"a":2})"}},
            {R"({"guided_choice": ["yes", "no (a) b", "é|*"]})", {Kind::regex, R"(yes|no \(a\) b|é\|\*)"}},
            {R"({"guided_grammar": "start: \"a\""})", {Kind::grammar, "start: \"a\""}},
+           {R"({"structured_outputs": {"json": {"b": 1, "a": 2}}})", {Kind::json_schema, R"({"b":1,"a":2})"}},
+           {R"({"structured_outputs": {"regex": "a+", "json": null, "backend": "x"}})", {Kind::regex, "a+"}},
+           {R"({"structured_outputs": {"choice": ["a", "b"]}})", {Kind::regex, "a|b"}},
+           {R"({"structured_outputs": {"grammar": "start: \"a\""}})", {Kind::grammar, "start: \"a\""}},
+           {R"({"structured_outputs": {"json_object": true}})", {Kind::json_object, ""}},
+           {R"({"structured_outputs": {"json_object": false}})", {}},
        }) {
     EXPECT_EQ(read_openai_constraint(row.json), row.constraint) << row.json;
   }
@@ -98,6 +104,14 @@ TEST(OpenAiConstraint, IsOneMember) {
            {R"({"guided_choice": ["yes", 1]})", {"guided_choice[1] is 1"}},
            {R"({"guided_grammar": "root ::= \"a\""})", {"guided_grammar", "GBNF", "Lark"}},
            {R"({"response_format": {"type": 1}})", {"response_format.type is 1"}},
+           {R"({"structured_outputs": 1})", {"structured_outputs is 1", "an object"}},
+           {R"({"structured_outputs": {"choice": ["a", 1]}})", {"structured_outputs.choice[1] is 1"}},
+           {R"({"structured_outputs": {"json": "{"}})", {"structured_outputs.json is no JSON"}},
+           {R"({"structured_outputs": {"regex": "a", "choice": ["a"]}})", {"structured_outputs has several forms"}},
+           {R"({"structured_outputs": {"json_object": true, "choice": ["a"]}})", {"has several forms"}},
+           {R"({"structured_outputs": {"structural_tag": "a"}})", {"structured_outputs has the member", "json, regex"}},
+           {R"({"structured_outputs": {"regex": "a"}, "guided_regex": "a"})",
+            {"guided_regex and structured_outputs are both there"}},
        }) {
     const std::string message = refusal([&] { (void)read_openai_constraint(row.json); });
     for (const std::string& word : row.words) EXPECT_THAT(message, HasSubstr(word)) << row.json;

@@ -130,6 +130,39 @@ TEST(Settings, TakeATinyTemperatureForZero) {
   EXPECT_EQ(resolve({}, defaults, 5).temperature, 0);
 }
 
+TEST(Settings, SampleWhereTheClientAsksForIt) {
+  struct Row {
+    GenerationSettings settings;
+    std::size_t answers;
+    float of_model;
+    std::optional<float> expected;
+  };
+
+  const auto with = [](auto change) {
+    GenerationSettings settings;
+    change(settings);
+    return settings;
+  };
+  const GenerationSettings plain, top_k = with([](auto& one) { one.top_k = 5; });
+  for (const Row& row : {
+           Row{plain, 1, 0, std::nullopt},
+           Row{plain, 2, 0, 1.F},
+           Row{top_k, 1, 0, 1.F},
+           Row{top_k, 1, 0.7F, std::nullopt},
+           Row{with([](auto& one) { one.top_k = 1; }), 1, 0, std::nullopt},
+           Row{with([](auto& one) { one.top_k = 0; }), 1, 0, std::nullopt},
+           Row{with([](auto& one) { one.top_p = 0.9F; }), 1, 0, 1.F},
+           Row{with([](auto& one) { one.top_p = 1.F; }), 1, 0, std::nullopt},
+           Row{with([](auto& one) { one.temperature = 0.F; }), 3, 0, 0.F},
+       }) {
+    GenerationSettings settings = row.settings;
+    ModelDefaults defaults;
+    defaults.sampling.temperature = row.of_model;
+    sample_where_asked(settings, row.answers, defaults);
+    EXPECT_EQ(settings.temperature, row.expected);
+  }
+}
+
 TEST(Settings, OfAModelAreRefusedWithTheirFile) {
   struct Row {
     const char* file;

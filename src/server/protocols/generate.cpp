@@ -216,6 +216,7 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
   asked.client = client_of(call.request(), keys);
   if (!keys.empty()) asked.cache_scope = asked.client;
   asked.arrived = call.request().arrived;
+  generation::sample_where_asked(asked.settings, request.answers, model->engine()->files().defaults);
   limit_tokens(request, asked.settings, planned.prompts, model->engine()->context_length());
   auto writer = std::make_shared<AnswerWriter>(
       std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),

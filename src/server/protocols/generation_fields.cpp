@@ -25,8 +25,8 @@ using namespace openapi;
 using enum FieldKind;
 using enum FieldUse;
 
-constexpr std::array<const char*, 5> constraint_members{"response_format", "guided_json", "guided_regex",
-                                                        "guided_choice", "guided_grammar"};
+constexpr std::array<const char*, 6> constraint_members{"response_format", "guided_json",    "guided_regex",
+                                                        "guided_choice",   "guided_grammar", "structured_outputs"};
 
 constexpr std::size_t max_stop_tokens = 1024;
 
@@ -61,7 +61,7 @@ constexpr std::array<Field, 9> sampling_table{{
     {"stop", texts, optional, stop_schema},
 }};
 
-constexpr std::array<Field, 17> openai_table{{
+constexpr std::array<Field, 18> openai_table{{
     {"model", text, optional, model_names},
     {"n", count, optional, [](const ServedList&) { return whole_from(1, max_answers); }},
     {"max_tokens", count},
@@ -83,6 +83,7 @@ constexpr std::array<Field, 17> openai_table{{
        return or_null(list({{"type", "string"}}, 1, 10'000));
      }},
     {"guided_grammar", text},
+    {"structured_outputs", object},
 }};
 
 // What clients of OpenAI, vLLM and OpenRouter send for the records, the caches and the scheduling of those services.
@@ -118,7 +119,6 @@ constexpr auto refused_table = std::to_array<Field>({
     refused_field("return_tokens_as_token_ids", "answers are texts; accepted: false", "false"),
     refused_field("allowed_token_ids", "accepted are logit_bias and response_format"),
     refused_field("logits_processors", "accepted are logit_bias and response_format"),
-    refused_field("structured_outputs", "accepted are response_format and guided_json"),
     refused_field("json_schema", "accepted are response_format and guided_json"),
     refused_field("grammar", "accepted is guided_grammar"),
     refused_field("repeat_penalty", "accepted is repetition_penalty", "1"),

@@ -43,7 +43,8 @@ StreamSettings read_stream(Members& members);
 std::size_t read_answers(Members& members);
 
 /// The form of the answer: "response_format" of OpenAI, or "guided_json", "guided_regex", "guided_choice",
-/// "guided_grammar" of vLLM. `body`: the whole body, in which they are read as they are written. Error invalid_input.
+/// "guided_grammar", "structured_outputs" of vLLM. `body`: the whole body, in which they are read as they are written.
+/// Error invalid_input.
 OutputConstraint read_constraint(Members& members, std::string_view body);
 
 /// The member that read_constraint() reads the form from; empty where there is none.

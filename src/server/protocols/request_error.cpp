@@ -8,7 +8,7 @@ namespace gpux::server {
 namespace {
 
 // Settings whose members have other names, or the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_members{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 19> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -27,6 +27,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> setting_
     {"tools", "tools"},
     {"answers", "n"},
     {"template_values", "chat_template_kwargs"},
+    {"continues_last_message", "continue_final_message"},
 }};
 
 std::optional<std::string_view> member_of_setting(std::string_view name, const NamedMembers& members) {

@@ -10,12 +10,6 @@
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
-
-float finite_logarithm(float value) {
-  constexpr float lowest = -9999;
-  return std::isfinite(value) ? std::max(value, lowest) : lowest;
-}
-
 namespace {
 
 void append_bytes(std::string& out, std::string_view bytes) {
@@ -36,6 +30,11 @@ void append_token(std::string& out, const TokenLogProbability& token) {
 }
 
 }  // namespace
+
+float finite_logarithm(float value) {
+  constexpr float lowest = -9999;
+  return std::isfinite(value) ? std::max(value, lowest) : lowest;
+}
 
 void append_token_scores(std::string& out, const std::vector<TokenScore>& scores) {
   for (const TokenScore& score : scores) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "server/protocols/text_inputs.h"
+#include "server/protocols/token_scores.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -42,6 +43,13 @@ void append_calls(std::string& out, const std::vector<ToolCallDelta>& calls) {
     append_arguments(out, call.arguments.empty() ? "{}" : std::string_view(call.arguments));
     out += "}}";
   }
+  out += ']';
+}
+
+void append_scores(std::string& out, const AnswerDelta& delta) {
+  if (delta.scores.empty()) return;
+  out += R"(,"logprobs":[)";
+  append_token_scores(out, delta.scores);
   out += ']';
 }
 
@@ -84,9 +92,10 @@ class OllamaLines : public AnswerEvents {
 
   void append(std::string& out, const AnswerDelta& delta) override {
     if (!delta.finish_reason.empty()) reason_ = delta.finish_reason;
-    if (delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty()) return;
+    if (delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.scores.empty()) return;
     append_head(out, head_);
     append_text(out, head_.route, delta);
+    append_scores(out, delta);
     out += ",\"done\":false}\n";
   }
 
@@ -121,6 +130,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   std::string out;
   append_head(out, head);
   append_text(out, head.route, choice);
+  append_scores(out, choice);
   append_end_members(out, choice.finish_reason, usage);
   return out;
 }

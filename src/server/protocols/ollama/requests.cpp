@@ -26,6 +26,7 @@ using enum FieldKind;
 using enum FieldUse;
 
 constexpr std::array<std::string_view, 3> thinking_levels{"low", "medium", "high"};  // as efforts are called
+constexpr std::size_t max_log_probabilities = 20;
 constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
@@ -93,8 +94,8 @@ constexpr Field model_field{"model", text, optional, model_names};
 constexpr Field images_field{"images", other, optional, only_empty_list};
 
 constexpr std::array<Field, 10> general_table{{
-    refused_field("logprobs", "accepted with /v1/chat/completions", "false"),
-    refused_field("top_logprobs", "accepted with /v1/chat/completions", "0"),
+    {"logprobs", flag},
+    {"top_logprobs", whole, optional, nullptr, {}, max_log_probabilities},
     model_field,
     {"stream", flag},
     {"options", other, optional, options_schema},
@@ -207,6 +208,12 @@ OllamaSettings read_general(Members& members, std::string_view body, GenerationS
   read.model = members.text("model");
   read.is_streamed = members.flag("stream", true);
   read_options(members, read, settings);
+  settings.log_probabilities = members.flag("logprobs", false);
+  const auto count = members.whole("top_logprobs");
+  if (count && *count != 0 && !settings.log_probabilities) {
+    refuse_member("top_logprobs", "is for answers with logprobs: true");
+  }
+  settings.top_log_probabilities = static_cast<std::uint32_t>(count.value_or(0));
   read_think(members, read);
   read.keep_alive = read_keep_alive(members);
   // Ollama leaves messages or tokens out there, without a word.
@@ -313,6 +320,11 @@ OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading) {
   read.general = read_general(members, body, read.chat.settings);
   read_messages(members, body, read.chat.messages);
   (void)read_tools(members, body, read.chat.options);
+  // As in Ollama, whose templates leave such a message open.
+  const std::vector<ChatMessage>& messages = read.chat.messages;
+  read.chat.options.continues_last_message = !messages.empty() && messages.back().role == "assistant" &&
+                                             !messages.back().content.empty() && messages.back().tool_calls.empty() &&
+                                             read.chat.settings.constraint.kind == OutputConstraint::Kind::none;
   members.finish();
   return read;
 }

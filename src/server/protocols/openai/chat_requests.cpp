@@ -61,7 +61,8 @@ constexpr std::array<Field, 5> message_table{{
 }};
 
 // With what answers have, and clients send back.
-constexpr std::array<Field, 12> assistant_table{{
+constexpr std::array<Field, 13> assistant_table{{
+    {"prefix", flag},  // of Mistral and DeepSeek
     {"reasoning_content", text},
     {"reasoning", text},
     ignored_field("reasoning_details"),
@@ -102,7 +103,7 @@ constexpr auto refused_table = std::to_array<Field>({
 constexpr std::array<Field, 6> template_table{{
     {"chat_template_kwargs", object},
     {"add_generation_prompt", flag},
-    {"continue_final_message", flag, optional, openapi::only_false},
+    {"continue_final_message", flag},
     {"echo", flag, optional, openapi::only_false},
     {"add_special_tokens", flag, optional, openapi::only_false},
     {"modalities", texts, optional, openapi::only_text},
@@ -173,7 +174,8 @@ void read_tool_calls(Members& message, ChatMessage& read) {
   }
 }
 
-void read_assistant(Members& message, ChatMessage& read) {
+void read_assistant(Members& message, ChatMessage& read, bool& is_continued) {
+  is_continued = message.flag("prefix", false);
   for (const char* member : {"reasoning_content", "reasoning"}) {
     const std::string reasoning = message.text(member);
     if (read.reasoning.empty()) read.reasoning = reasoning;
@@ -183,8 +185,9 @@ void read_assistant(Members& message, ChatMessage& read) {
   if (message.find("refusal") != nullptr && read.content.empty()) read.content = message.text("refusal");
 }
 
+// `is_continued`: the message says that it is the beginning of the answer.
 ChatMessage read_message(const RequestJson& value, const std::string& place, const std::vector<ChatMessage>& earlier,
-                         MemberRules* rules) {
+                         MemberRules* rules, bool& is_continued) {
   enum Role : std::size_t { system, developer, user, assistant, tool };
 
   Members message(value, place, message_table, rules);
@@ -196,7 +199,7 @@ ChatMessage read_message(const RequestJson& value, const std::string& place, con
   read.name = message.text("name");
   if (role == assistant) message.also(assistant_table);
   if (role == tool) message.also(tool_table);
-  if (role == assistant) read_assistant(message, read);
+  if (role == assistant) read_assistant(message, read, is_continued);
   if (role == tool) {
     read.tool_call_id = message.text("tool_call_id");
     if (read.name.empty()) read.name = called_function(earlier, read.tool_call_id);
@@ -208,11 +211,14 @@ ChatMessage read_message(const RequestJson& value, const std::string& place, con
   return read;
 }
 
-void read_messages(Members& members, std::vector<ChatMessage>& messages) {
+void read_messages(Members& members, std::vector<ChatMessage>& messages, ChatOptions& options) {
   const RequestJson& list = members.must_find("messages");
   if (!list.is_array() || list.empty()) refuse_member("messages", "is no list of at least one message");
   for (std::size_t i = 0; i < list.size(); ++i) {
-    messages.push_back(read_message(list[i], fmt::format("messages[{}]", i), messages, members.rules()));
+    if (options.continues_last_message)
+      refuse_member(fmt::format("messages[{}].prefix", i - 1), "is true, and the message is not the last one");
+    const std::string place = fmt::format("messages[{}]", i);
+    messages.push_back(read_message(list[i], place, messages, members.rules(), options.continues_last_message));
   }
 }
 
@@ -235,6 +241,11 @@ void read_log_probabilities(Members& members, GenerationSettings& settings) {
 
 void read_template_options(Members& members, std::string_view body, ChatOptions& options) {
   options.add_generation_prompt = members.flag("add_generation_prompt", true);
+  options.continues_last_message = options.continues_last_message || members.flag("continue_final_message", false);
+  if (options.continues_last_message && members.find("add_generation_prompt") != nullptr &&
+      options.add_generation_prompt) {
+    refuse_member("continue_final_message", "and add_generation_prompt are both true; accepted: one of them");
+  }
   const RequestJson* values = members.find("chat_template_kwargs");
   if (values == nullptr) return;
   if (!values->is_object()) refuse_member("chat_template_kwargs", "is no object");
@@ -242,9 +253,6 @@ void read_template_options(Members& members, std::string_view body, ChatOptions&
 }
 
 void refuse_unsupported(Members& members) {
-  if (members.flag("continue_final_message", false)) {
-    refuse_member("continue_final_message", ": a message is not continued; accepted: false");
-  }
   if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat messages; accepted: false");
   if (members.flag("add_special_tokens", false)) {
     refuse_member("add_special_tokens", ": the chat template has them; accepted: false");
@@ -271,7 +279,7 @@ OpenAiChat read_chat(std::string_view body, const BodyReading& reading) {
   GenerationSettings& settings = read.chat.settings;
   ChatOptions& options = read.chat.options;
   read.model = members.text("model");
-  read_messages(members, read.chat.messages);
+  read_messages(members, read.chat.messages, options);
   read_sampling(members, settings);
   read_max_tokens(members, settings);
   read_log_probabilities(members, settings);

@@ -24,7 +24,7 @@ struct OpenAiChat {
 [[nodiscard]] std::span<const Field> chat_fields();
 
 /// Error invalid_input as of tei/requests.h. Parts of messages other than texts are refused by their type;
-/// "continue_final_message", "echo" and "best_of" are refused.
+/// "echo" and "best_of" are refused.
 OpenAiChat read_chat(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server
