@@ -1,7 +1,6 @@
 #include "server/protocols/openai/answers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
