@@ -131,7 +131,8 @@ void add_limits(CLI::App& command, ServeFlags& flags) {
       .add_option("--max-responses", flags.max_responses,
                   "responses of /v1/responses that are kept in memory (default: 1024); 0: none")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
-  add_value(command, "--response-ttl", flags.response_ttl, read_wait, "how long they are kept (default: 24h)");
+  add_value(command, "--response-ttl", flags.response_ttl, read_wait,
+            "how long they are kept (default: 24h); 0: not at all");
   command.add_option("--io-threads", flags.io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
   command

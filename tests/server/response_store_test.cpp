@@ -71,6 +71,8 @@ TEST(ResponseStore, ForgetsTheOldestBeyondItsNumber) {
   EXPECT_NE(store.find(nobody, "c"), nullptr);
   ResponseStore none({.max_responses = 0}, nullptr);
   EXPECT_FALSE(none.keep(nobody, response("a")));
+  ResponseStore no_time({.time_to_live = std::chrono::milliseconds(0)}, nullptr);
+  EXPECT_FALSE(no_time.keep(nobody, response("a")));
 }
 
 // Who sends many requests forgets its own responses first.

@@ -108,7 +108,7 @@ bool ResponseStore::keep(const ResponseOwner& owner, StoredResponse response, Cl
   const std::lock_guard lock(mutex_);
   drop_old(now);
   forget_items();
-  if (options_.max_responses == 0) return false;
+  if (options_.max_responses == 0 || options_.time_to_live.count() == 0) return false;
   std::uint64_t bytes = own_bytes(response);
   const std::uint64_t own = bytes;
   for (const auto& item : response.items) bytes += item->bytes();

@@ -54,7 +54,7 @@ struct StoredResponse {
 struct ResponseStoreOptions {
   std::size_t max_responses = 1024;  ///< 0: none is kept
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
-  std::chrono::milliseconds time_to_live = std::chrono::hours{24};
+  std::chrono::milliseconds time_to_live = std::chrono::hours{24};  ///< 0: none is kept
 };
 
 /// Keeps responses in memory, within a number, a size and a time. The oldest responses make room for new ones, those of
