@@ -114,8 +114,8 @@ void ChannelReader::add(std::string_view text, std::vector<Part>& parts) {
   if (text.empty()) return;
   const auto index = static_cast<std::size_t>(kind_);
   // Messages of one kind are paragraphs of one text.
-  const bool is_next = !has_text_ && has_kind_[index];
-  has_text_ = has_kind_[index] = true;
+  const bool is_next = !has_text_ && has_kind_.at(index);
+  has_text_ = has_kind_.at(index) = true;
   parts.push_back({.kind = kind_, .text = (is_next ? "\n" : "") + std::string(text)});
 }
 

@@ -56,6 +56,14 @@ std::map<std::string, std::uint32_t> special_tokens_of(const AnswerFormat& forma
   return tokens;
 }
 
+// The files of a model may not name the token behind a call, at which somebody else has to answer.
+void end_at_calls(const AnswerFormat& format, const text::Tokenizer& tokenizer, GenerationSettings& settings) {
+  if (!format.has_channels) return;
+  for (const char* end : {"<|call|>", "<|return|>"}) {
+    if (is_special_token(end, tokenizer)) settings.stop_tokens.push_back(*tokenizer.id(end));
+  }
+}
+
 ReasoningPart reasoning_part(const AnswerFormat& format, std::string_view prompt) {
   if (format.reasoning_end.empty() || closes_reasoning(format, prompt)) return ReasoningPart::none;
   return opens_reasoning(format, prompt) ? ReasoningPart::is_open : ReasoningPart::may_come;
@@ -144,6 +152,7 @@ ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, C
   plan.request.shown_tokens = special_markers(answer.format, tokenizer);
   plan.request.is_answer = !options.continues_last_message;
   plan.request.prompt = prompt_tokens(tokenizer, text, false);
+  end_at_calls(answer.format, tokenizer, request.settings);
   plan.request.settings = std::move(request.settings);
   return plan;
 }
