@@ -14,7 +14,6 @@
 namespace {
 
 using gpux::generation::AnswerDelta;
-using gpux::generation::AnswerFormat;
 using gpux::generation::AnswerParser;
 using gpux::generation::AnswerSettings;
 using gpux::generation::ToolCallStyle;

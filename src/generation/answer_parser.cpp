@@ -101,6 +101,7 @@ void AnswerParser::emit(Kind kind, std::string_view text) {
 
 // All of a message's arguments are one call.
 bool AnswerParser::step_channels(bool is_end) {
+  if (!channels_) return false;
   for (ChannelReader::Part& part : channels_->read(held_, is_end)) {
     if (part.kind != ChannelReader::Part::Kind::call) {
       emit(part.kind == ChannelReader::Part::Kind::reasoning ? Kind::reasoning : Kind::content, part.text);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -51,7 +52,8 @@ std::vector<ToolFunction> callable_functions(const ChatOptions& options) {
 std::map<std::string, std::uint32_t> special_tokens_of(const AnswerFormat& format, const text::Tokenizer& tokenizer) {
   std::map<std::string, std::uint32_t> tokens;
   for (const std::string& marker : markers_of(format)) {
-    if (is_special_token(marker, tokenizer)) tokens.emplace(marker, *tokenizer.id(marker));
+    const std::optional<std::uint32_t> id = tokenizer.id(marker);
+    if (id && is_special_token(marker, tokenizer)) tokens.emplace(marker, *id);
   }
   return tokens;
 }
@@ -60,7 +62,8 @@ std::map<std::string, std::uint32_t> special_tokens_of(const AnswerFormat& forma
 void end_at_calls(const AnswerFormat& format, const text::Tokenizer& tokenizer, GenerationSettings& settings) {
   if (!format.has_channels) return;
   for (const char* end : {"<|call|>", "<|return|>"}) {
-    if (is_special_token(end, tokenizer)) settings.stop_tokens.push_back(*tokenizer.id(end));
+    const std::optional<std::uint32_t> id = tokenizer.id(end);
+    if (id && is_special_token(end, tokenizer)) settings.stop_tokens.push_back(*id);
   }
 }
 
