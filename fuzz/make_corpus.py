@@ -106,14 +106,28 @@ def write_constraints():
 
 def write_conversations():
     call = json.dumps({"name": "f", "arguments": {"x": [1, "é"]}}, ensure_ascii=False)
+    # The first character is the form's place in src/generation/tool_call_formats.cpp; O has reasoning, too.
     for name, first, text in [
-        ("plain", "\0", "An answer.\n"),
-        ("hermes", "a", f"<think>\nwhy\n</think>\n\nNow.\n<tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>"),
+        ("plain", "\x13", "An answer.\n"),
+        ("harmony", "\0", '<|channel|>analysis<|message|>why<|end|><|start|>assistant<|channel|>commentary to=functions.f '
+                          '<|constrain|>json<|message|>{"x": 1}<|call|>'),
+        ("mistral_named", "\x01", '[TOOL_CALLS]f[ARGS]{"x": "[ARGS]"}'),
         ("mistral", "\x02", f"[TOOL_CALLS] [{call}, {call}]"),
-        ("mistral_named", "\x02", '[TOOL_CALLS]f[ARGS]{"x": "[ARGS]"}'),
-        ("phi", "\x03", f"functools[{call}]"),
-        ("llama", "\x04", '<|python_tag|>{"name": "get_weather", "parameters": {}}'),
-        ("gemma", "\x05", '```tool_code\nf(x=[1, "a"], y=None)\n```'),
+        ("kimi", "\x03", '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"x": 1}'
+                         '<|tool_call_end|><|tool_calls_section_end|>'),
+        ("deepseek_v3", "\x04", '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```'
+                                '<｜tool▁call▁end｜><｜tool▁calls▁end｜>'),
+        ("command", "\x06", '<|START_ACTION|>[{"tool_name": "f", "parameters": {}}]<|END_ACTION|>'
+                            '<|START_RESPONSE|>a<|END_RESPONSE|>'),
+        ("lfm", "\x07", '<|tool_call_start|>[f(x=[1, "a"], y=None)]<|tool_call_end|>'),
+        ("phi", "\x09", f"functools[{call}]"),
+        ("minimax", "\x0a", '<minimax:tool_call>\n<invoke name="f">\n<parameter name="x">1</parameter>\n</invoke>\n'
+                            '</minimax:tool_call>'),
+        ("coder", "\x0c", "<tool_call>\n<function=f>\n<parameter=x>\n[1]\n</parameter>\n</function>\n</tool_call>"),
+        ("glm", "\x0d", "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"),
+        ("hermes", "O", f"<think>\nwhy\n</think>\n\nNow.\n<tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>"),
+        ("llama", "\x10", '<|python_tag|>{"name": "get_weather", "parameters": {}}'),
+        ("gemma", "\x12", '```tool_code\nf(x=[1, "a"], y=None)\n```'),
     ]:
         write("answer_parser", name, first + text)
     templates = HERE.parent / "tests/text/chat/templates"

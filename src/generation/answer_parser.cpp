@@ -53,16 +53,20 @@ std::string tool_call_id(std::uint64_t seed, std::size_t index) {
   return id;
 }
 
-AnswerParser::AnswerParser(AnswerSettings settings) : settings_(std::move(settings)) {
-  const bool reads_calls = !settings_.functions.empty();
-  format_ = &tool_call_format(reads_calls ? settings_.format.tool_calls : ToolCallStyle::none);
-  if (settings_.format.has_channels) {
-    channels_.emplace(settings_.functions);
+AnswerParser::AnswerParser(AnswerSettings settings)
+    : AnswerParser(std::make_shared<const AnswerSettings>(settings), settings.id_seed) {}
+
+AnswerParser::AnswerParser(std::shared_ptr<const AnswerSettings> settings, std::uint64_t id_seed)
+    : settings_(std::move(settings)), id_seed_(id_seed) {
+  const bool reads_calls = !settings_->functions.empty();
+  format_ = &tool_call_format(reads_calls ? settings_->format.tool_calls : ToolCallStyle::none);
+  if (settings_->format.has_channels) {
+    channels_.emplace(settings_->functions);
     return;
   }
   for (const CallBlock& block : format_->blocks) markers_.emplace_back(block.begin);
   for (const std::string_view marker : format_->around) markers_.emplace_back(marker);
-  for (const std::string& marker : {settings_.format.content_begin, settings_.format.content_end}) {
+  for (const std::string& marker : {settings_->format.content_begin, settings_->format.content_end}) {
     if (!marker.empty()) markers_.push_back(marker);
   }
 }
@@ -74,8 +78,8 @@ std::vector<AnswerDelta> AnswerParser::add(std::string_view piece) {
 
 std::vector<AnswerDelta> AnswerParser::finish() {
   // A text of a form has begun, or may have.
-  const bool has_form = settings_.may_have_form && has_content_;
-  drops_content_ = settings_.is_enforced && !has_form;
+  const bool has_form = settings_->may_have_form && has_content_;
+  drops_content_ = settings_->is_enforced && !has_form;
   return read(true);
 }
 
@@ -97,6 +101,7 @@ void AnswerParser::emit(Kind kind, std::string_view text) {
 
 // All of a message's arguments are one call.
 bool AnswerParser::step_channels(bool is_end) {
+  if (!channels_) return false;
   for (ChannelReader::Part& part : channels_->read(held_, is_end)) {
     if (part.kind != ChannelReader::Part::Kind::call) {
       emit(part.kind == ChannelReader::Part::Kind::reasoning ? Kind::reasoning : Kind::content, part.text);
@@ -130,19 +135,19 @@ bool AnswerParser::step(bool is_end) {
 }
 
 bool AnswerParser::step_start(bool is_end) {
-  const std::string_view begin = settings_.format.reasoning_begin;
+  const std::string_view begin = settings_->format.reasoning_begin;
   const std::size_t first = first_letter(held_);
   const Match found = begin.empty() ? Match::no : match(std::string_view(held_).substr(first), begin);
   if (found == Match::maybe && !is_end) return false;
   // Models that were opened the reasoning for may open it again.
-  stage_ = found == Match::yes || settings_.begins_in_reasoning ? Stage::reasoning : Stage::content;
+  stage_ = found == Match::yes || settings_->begins_in_reasoning ? Stage::reasoning : Stage::content;
   if (found == Match::yes) drop(first + begin.size());
   drops_blanks_ = stage_ == Stage::reasoning;
   return true;
 }
 
 bool AnswerParser::step_reasoning(bool is_end) {
-  const std::string& end = settings_.format.reasoning_end;
+  const std::string& end = settings_->format.reasoning_end;
   const std::string_view text = held_;
   if (const std::size_t at = text.find(end); at != std::string_view::npos) {
     emit(Kind::reasoning, text.substr(0, end_of_letters(text.substr(0, at))));
@@ -170,13 +175,13 @@ AnswerParser::Found AnswerParser::find_marker(std::string_view text) const {
   const std::size_t first = first_letter(text);
   const auto look_for = [&](std::string_view marker, const CallBlock* block, bool is_of_content) {
     const std::size_t at = text.find(marker);
-    const bool is_in_form = settings_.may_have_form && (has_content_ || at > first);
+    const bool is_in_form = settings_->may_have_form && (has_content_ || at > first);
     if (at < found.at && (is_of_content || !is_in_form)) found = {at, marker.size(), block};
   };
   if (begins_with_json() && text.substr(first).starts_with('{')) found = {first, 0, &bare_json};
   for (const CallBlock& block : format_->blocks) look_for(block.begin, &block, false);
   for (const std::string_view marker : format_->around) look_for(marker, nullptr, false);
-  for (const std::string& marker : {settings_.format.content_begin, settings_.format.content_end}) {
+  for (const std::string& marker : {settings_->format.content_begin, settings_->format.content_end}) {
     if (!marker.empty()) look_for(marker, nullptr, true);
   }
   return found;
@@ -212,9 +217,9 @@ bool AnswerParser::step_content(bool is_end) {
 
 bool AnswerParser::take_calls(std::vector<ToolCall> calls, std::size_t bytes) {
   for (ToolCall& call : calls) {
-    if (calls_ != 0 && !settings_.allows_several) break;
+    if (calls_ != 0 && !settings_->allows_several) break;
     // Two calls of one id could not be told from each other.
-    if (call.id.empty() || !ids_.insert(call.id).second) call.id = tool_call_id(settings_.id_seed, calls_);
+    if (call.id.empty() || !ids_.insert(call.id).second) call.id = tool_call_id(id_seed_, calls_);
     deltas_.push_back(
         {.kind = Kind::tool_call, .text = {}, .index = calls_, .id = std::move(call.id), .name = std::move(call.name)});
     deltas_.push_back(
@@ -253,7 +258,7 @@ bool AnswerParser::step_json(std::size_t first, std::string_view name, std::stri
   const JsonExtent::State state = extent_.read(std::string_view(held_).substr(first));
   if (state == JsonExtent::State::broken) return refuse();
   const bool is_bare = block_.begin.empty() && name.empty();
-  if (is_bare && !may_be_call(std::string_view(held_).substr(first), settings_.functions)) return refuse();
+  if (is_bare && !may_be_call(std::string_view(held_).substr(first), settings_->functions)) return refuse();
   if (state == JsonExtent::State::open) return is_end && refuse();
   const std::size_t end = first + extent_.size();
   std::string json = held_.substr(first, extent_.size());
@@ -262,7 +267,7 @@ bool AnswerParser::step_json(std::size_t first, std::string_view name, std::stri
     json.pop_back();
     json += R"(, "arguments": )" + held_.substr(first, extent_.size()) + "}";
   }
-  std::optional<std::vector<ToolCall>> calls = read_json_calls(json, settings_.functions);
+  std::optional<std::vector<ToolCall>> calls = read_json_calls(json, settings_->functions);
   return calls ? take_calls(*std::move(calls), end) : refuse(end);
 }
 
@@ -305,9 +310,9 @@ bool AnswerParser::step_block(std::size_t first, bool is_end) {
 
 // The calls in a block, in the form that it has.
 std::optional<std::vector<ToolCall>> AnswerParser::calls_in(std::string_view code) const {
-  const std::vector<std::string>& functions = settings_.functions;
+  const std::vector<std::string>& functions = settings_->functions;
   if (block_.body == CallBody::elements) {
-    return read_element_calls(code, format_->elements, {.names = functions, .parameters = settings_.parameters});
+    return read_element_calls(code, format_->elements, {.names = functions, .parameters = settings_->parameters});
   }
   if (block_.body == CallBody::named) {
     std::optional<ToolCall> call = read_named_call(code, format_->separator, functions);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -44,6 +45,8 @@ struct AnswerSettings {
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerSettings settings);
+  /// The same for one of several answers, which share the settings but for the seed of their ids.
+  AnswerParser(std::shared_ptr<const AnswerSettings> settings, std::uint64_t id_seed);
 
   /// Adds the next piece of the text, of whole UTF-8 characters. Returns the deltas that are certain now.
   std::vector<AnswerDelta> add(std::string_view piece);
@@ -83,7 +86,8 @@ class AnswerParser {
 
   void drop(std::size_t bytes) { held_.erase(0, bytes); }
 
-  AnswerSettings settings_;
+  std::shared_ptr<const AnswerSettings> settings_;
+  std::uint64_t id_seed_;
   const ToolCallFormat* format_;      // of the calls that are read
   std::vector<std::string> markers_;  // that may be in content: those that begin calls, and that mean nothing alone
   std::optional<ChannelReader> channels_;

@@ -22,7 +22,9 @@ std::string_view first_word(std::string_view text) {
   return text.substr(0, std::min(text.find_first_of(" \t\r\n<"), text.size()));
 }
 
-constexpr std::array<std::string_view, 5> first_marks{channel, "<|start|>", "<|end|>", begin_body, recipient};
+// What the first header may begin with: any marker, or its recipient.
+constexpr std::array<std::string_view, 7> first_marks{channel,      "<|start|>", "<|end|>", "<|call|>",
+                                                      "<|return|>", begin_body,  recipient};
 
 std::string_view without_first_blanks(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(blanks), text.size()));
@@ -86,10 +88,10 @@ bool ChannelReader::read_header(std::string& text, bool is_end, std::vector<Part
   if (text.empty()) return false;
   kind_ = Part::Kind::content;
   has_message_ = is_in_body_ = true;
-  has_text_ = false;
   // A marker that begins no header would end the content.
   const auto mark = std::ranges::find_if(ends, [&](const std::string& one) { return letters.starts_with(one); });
-  if (mark != ends.end()) {
+  has_text_ = mark != ends.end();
+  if (has_text_) {
     const std::size_t size = text.size() - letters.size() + mark->size();
     add(std::string_view(text).substr(0, size), parts);
     text.erase(0, size);
@@ -114,8 +116,8 @@ void ChannelReader::add(std::string_view text, std::vector<Part>& parts) {
   if (text.empty()) return;
   const auto index = static_cast<std::size_t>(kind_);
   // Messages of one kind are paragraphs of one text.
-  const bool is_next = !has_text_ && has_kind_[index];
-  has_text_ = has_kind_[index] = true;
+  const bool is_next = !has_text_ && has_kind_.at(index);
+  has_text_ = has_kind_.at(index) = true;
   parts.push_back({.kind = kind_, .text = (is_next ? "\n" : "") + std::string(text)});
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,7 +25,8 @@ class ChannelReader {
     std::string function = {};  ///< call
   };
 
-  explicit ChannelReader(std::span<const std::string> functions) : functions_(functions.begin(), functions.end()) {}
+  /// The functions outlive it.
+  explicit ChannelReader(std::span<const std::string> functions) : functions_(functions) {}
 
   /// Takes what is certain off the text. `is_end`: nothing follows; a call that is cut off is content.
   std::vector<Part> read(std::string& text, bool is_end);
@@ -36,14 +38,14 @@ class ChannelReader {
   void add(std::string_view text, std::vector<Part>& parts);
   void end_call(std::string_view text, std::vector<Part>& parts);
 
-  std::vector<std::string> functions_;
+  std::span<const std::string> functions_;
   Part::Kind kind_ = Part::Kind::content;
   std::string function_;
   std::size_t searched_ = 0;  // of a call's text, for its end
   bool is_in_body_ = false;
-  bool has_message_ = false;           // one has begun, with or without text
-  bool has_text_ = false;              // the message has
-  bool has_kind_[2] = {false, false};  // a message of content, of reasoning, had text
+  bool has_message_ = false;        // one has begun, with or without text
+  bool has_text_ = false;           // the message has
+  std::array<bool, 2> has_kind_{};  // a message of content, of reasoning, had text
 };
 
 }  // namespace gpux::generation

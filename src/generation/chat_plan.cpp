@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -51,9 +52,19 @@ std::vector<ToolFunction> callable_functions(const ChatOptions& options) {
 std::map<std::string, std::uint32_t> special_tokens_of(const AnswerFormat& format, const text::Tokenizer& tokenizer) {
   std::map<std::string, std::uint32_t> tokens;
   for (const std::string& marker : markers_of(format)) {
-    if (is_special_token(marker, tokenizer)) tokens.emplace(marker, *tokenizer.id(marker));
+    const std::optional<std::uint32_t> id = tokenizer.id(marker);
+    if (id && is_special_token(marker, tokenizer)) tokens.emplace(marker, *id);
   }
   return tokens;
+}
+
+// The files of a model may not name the token behind a call, at which somebody else has to answer.
+void end_at_calls(const AnswerFormat& format, const text::Tokenizer& tokenizer, GenerationSettings& settings) {
+  if (!format.has_channels) return;
+  for (const char* end : {"<|call|>", "<|return|>"}) {
+    const std::optional<std::uint32_t> id = tokenizer.id(end);
+    if (id && is_special_token(end, tokenizer)) settings.stop_tokens.push_back(*id);
+  }
 }
 
 ReasoningPart reasoning_part(const AnswerFormat& format, std::string_view prompt) {
@@ -144,6 +155,7 @@ ChatPlan plan_chat(const ChatPrompt& prompt, const text::Tokenizer& tokenizer, C
   plan.request.shown_tokens = special_markers(answer.format, tokenizer);
   plan.request.is_answer = !options.continues_last_message;
   plan.request.prompt = prompt_tokens(tokenizer, text, false);
+  end_at_calls(answer.format, tokenizer, request.settings);
   plan.request.settings = std::move(request.settings);
   return plan;
 }

@@ -117,10 +117,10 @@ std::vector<TemplateVariable> reasoning_variables(ReasoningEffort effort, std::s
   if (has_switch) return variables;
   const bool always_thinks = !answer_format_of(template_text).reasoning_end.empty();
   if (!always_thinks && effort != none) {
-    refuse(effort, "does not think before it answers; accepted: none, false");
+    refuse(effort, "does not think before it answers; accepted: null, none, false");
   }
-  if (always_thinks && effort == none) refuse(effort, "always thinks before it answers; accepted: true");
-  if (always_thinks && effort != usual) refuse(effort, "has no levels of thinking; accepted: true");
+  if (always_thinks && effort == none) refuse(effort, "always thinks before it answers; accepted: null, true");
+  if (always_thinks && effort != usual) refuse(effort, "has no levels of thinking; accepted: null, true");
   return variables;
 }
 

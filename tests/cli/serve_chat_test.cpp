@@ -812,7 +812,7 @@ TEST(ServeReasoning, IsAskedForAsClientsDo) {
   };
   EXPECT_EQ(refusal(R"({"reasoning_effort": "none"})"),
             "reasoning_effort | reasoning_effort is 'none', and the model always thinks before it answers; accepted: "
-            "true");
+            "null, true");
   EXPECT_THAT(refusal(R"({"reasoning": {"effort": "high"}})"),
               HasSubstr("reasoning.effort is 'high', and the model has no levels of thinking"));
   EXPECT_THAT(refusal(R"({"reasoning_effort": "high", "enable_thinking": false})"),

@@ -177,6 +177,17 @@ TEST(ChatPlan, ShowsTheSpecialTokensThatSeparateWhatIsRead) {
   EXPECT_THAT(shown(asking({}, Kind::regex, true)), ElementsAre(end_of_thought));
 }
 
+// Behind a call the answer would be made up.
+TEST(ChatPlan, EndsAnswersOfChannelsAtTheirCalls) {
+  const text::Tokenizer tokenizer = tokenizer_with({"<|channel|>", "<|message|>", "<|call|>"});
+  const ChatPlan plan = plan_chat(prompt_of("{# <|channel|><|message|> #}{{ messages[0].content }}{{ tools }}"),
+                                  tokenizer, asking(choosing(ToolChoice::automatic)));
+  EXPECT_THAT(plan.request.settings.stop_tokens, ElementsAre(*tokenizer.id("<|call|>")));
+  EXPECT_TRUE(plan.answer.format.has_channels);
+  EXPECT_THAT(plan_chat(prompt_of(plain_template), tokenizer, asking({})).request.settings.stop_tokens,
+              testing::IsEmpty());
+}
+
 TEST(ChatPlan, LetsThePromptBeRefusedBeforeItBecomesTokens) {
   std::string seen;
   const text::Tokenizer tokenizer = tokenizer_with({});

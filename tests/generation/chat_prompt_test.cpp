@@ -22,8 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
-using testing::Pair;
-using testing::UnorderedElementsAre;
 
 constexpr std::chrono::system_clock::time_point reference_time{std::chrono::seconds{1753538700}};
 

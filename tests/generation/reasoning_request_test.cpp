@@ -72,11 +72,11 @@ TEST(ReasoningRequest, IsRefusedWhereTheTemplateKnowsNoSuchEffort) {
     return refusal([&] { (void)reasoning_variables(effort, text); });
   };
   EXPECT_EQ(refused(low, plain),
-            "reasoning is 'low', and the model does not think before it answers; accepted: none, "
-            "false");
+            "reasoning is 'low', and the model does not think before it answers; accepted: null, "
+            "none, false");
   EXPECT_THAT(refused(usual, plain), HasSubstr("reasoning is 'true', and the model does not think"));
-  EXPECT_THAT(refused(none, always), HasSubstr("always thinks before it answers; accepted: true"));
-  EXPECT_THAT(refused(medium, always), HasSubstr("has no levels of thinking; accepted: true"));
+  EXPECT_THAT(refused(none, always), HasSubstr("always thinks before it answers; accepted: null, true"));
+  EXPECT_THAT(refused(medium, always), HasSubstr("has no levels of thinking; accepted: null, true"));
   EXPECT_THAT(refused(none, harmony), HasSubstr("always thinks before it answers; accepted: low, medium, high"));
 }
 

@@ -204,7 +204,7 @@ TEST(ChatReader, TakesAnswersApart) {
   for (const bool allows_several : {true, false}) {
     for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, answer.size()}) {
       settings.allows_several = allows_several;
-      ChatReader reader(settings);
+      ChatReader reader(std::make_shared<const generation::AnswerSettings>(settings), settings.id_seed);
       AnswerDelta all;
       for (std::size_t at = 0; at < answer.size(); at += piece) {
         AnswerDelta delta;
@@ -220,7 +220,7 @@ TEST(ChatReader, TakesAnswersApart) {
       EXPECT_EQ(all.tool_calls.front().arguments, "{}");
     }
   }
-  ChatReader plain({});
+  ChatReader plain(std::make_shared<const generation::AnswerSettings>(), 0);
   AnswerDelta delta;
   plain.add("<think>a", delta);
   EXPECT_FALSE(plain.finish(delta));

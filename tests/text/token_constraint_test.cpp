@@ -21,7 +21,6 @@ namespace {
 using Kind = OutputConstraint::Kind;
 using test::refusal;
 using testing::AllOf;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 

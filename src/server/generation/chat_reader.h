@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +14,8 @@ namespace gpux::server {
 /// Takes reasoning, text and calls of tools apart. One thread at a time.
 class ChatReader : public AnswerReader {
  public:
-  explicit ChatReader(generation::AnswerSettings settings) : parser_(std::move(settings)) {}
+  ChatReader(std::shared_ptr<const generation::AnswerSettings> settings, std::uint64_t id_seed)
+      : parser_(std::move(settings), id_seed) {}
 
   void add(std::string_view text, AnswerDelta& delta) override;
   bool finish(AnswerDelta& delta) override;

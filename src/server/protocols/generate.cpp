@@ -197,10 +197,11 @@ std::string client_of(const http::Request& request, std::span<const std::string>
 std::vector<std::unique_ptr<AnswerReader>> make_readers(std::optional<generation::AnswerSettings> answer,
                                                         std::size_t choices) {
   std::vector<std::unique_ptr<AnswerReader>> readers;
+  std::shared_ptr<const generation::AnswerSettings> settings;
+  if (answer) settings = std::make_shared<const generation::AnswerSettings>(*std::move(answer));
   for (std::size_t i = 0; i < choices; ++i) {
-    if (answer) {
-      ++answer->id_seed;
-      readers.push_back(std::make_unique<ChatReader>(*answer));
+    if (settings) {
+      readers.push_back(std::make_unique<ChatReader>(settings, settings->id_seed + i + 1));
     } else {
       readers.push_back(std::make_unique<PlainReader>());
     }

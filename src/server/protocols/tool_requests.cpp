@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -77,20 +78,21 @@ std::string read_tool(const RequestJson& value, const std::string& place, Member
   return name;
 }
 
+using Names = std::set<std::string, std::less<>>;
+
 std::string read_function_name(Members& members, const RequestJson& value, const std::string& place,
-                               std::span<const std::string> functions) {
+                               const Names& functions) {
   Members function = members.inside(value, place, chosen_function_table);
   std::string name = function.text("name");
   function.finish();
-  if (std::ranges::find(functions, name) == functions.end()) {
+  if (!functions.contains(name)) {
     refuse_member(place + ".name", fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
   }
   return name;
 }
 
 // Those of the tools that have one of the names, as they are written.
-std::string tools_named(std::string_view tools, std::span<const std::string> functions,
-                        const std::set<std::string>& names) {
+std::string tools_named(std::string_view tools, std::span<const std::string> functions, const Names& names) {
   const std::vector<std::string_view> texts = split_array(tools);
   std::string those = "[";
   for (std::size_t i = 0; i < texts.size() && i < functions.size(); ++i) {
@@ -105,12 +107,13 @@ void allow_tools(Members& chosen, std::span<const std::string> functions, ChatOp
   const auto mode = allowed.choice("mode");
   const RequestJson& list = allowed.must_find("tools");
   if (!list.is_array() || list.empty()) refuse_member(place + ".tools", "is no list of at least one tool");
-  std::set<std::string> names;
+  const Names known(functions.begin(), functions.end());
+  Names names;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string tool_place = fmt::format("{}.tools[{}]", place, i);
     Members tool = allowed.inside(list[i], tool_place, allowed_tool_table);
     tool.ignore("type");
-    names.insert(read_function_name(tool, tool.must_find("function"), tool_place + ".function", functions));
+    names.insert(read_function_name(tool, tool.must_find("function"), tool_place + ".function", known));
     tool.finish();
   }
   allowed.finish();
@@ -132,7 +135,8 @@ void read_choice(const RequestJson& value, std::span<const std::string> function
   if (has_list) {
     allow_tools(chosen, functions, options);
   } else {
-    options.tool_name = read_function_name(chosen, *chosen.find("function"), "tool_choice.function", functions);
+    options.tool_name = read_function_name(chosen, *chosen.find("function"), "tool_choice.function",
+                                           {functions.begin(), functions.end()});
     options.tool_choice = ToolChoice::required;
   }
   chosen.finish();
