@@ -20,8 +20,8 @@ namespace gpux::server {
 /// found as they are written: the order of members counts. Error invalid_input.
 std::vector<std::string> read_tools(Members& members, std::string_view body, ChatOptions& options);
 
-/// The members "tool_choice" and "parallel_tool_calls" of OpenAI. `functions`: what read_tools() returned. Of tools that
-/// "allowed_tools" leaves out the model hears nothing: ChatOptions::tools loses them. Error invalid_input.
+/// The members "tool_choice" and "parallel_tool_calls" of OpenAI. `functions`: what read_tools() returned. Of tools
+/// that "allowed_tools" leaves out the model hears nothing: ChatOptions::tools loses them. Error invalid_input.
 void read_tool_choice(Members& members, std::span<const std::string> functions, ChatOptions& options);
 
 }  // namespace gpux::server
