@@ -251,8 +251,9 @@ TEST(TextRequests, RefuseWhatIsWrongByItsPlace) {
        "parameters.x is not known"},
       {tokenize, R"({"inputs": [1]})", "inputs is a list of numbers; accepted: texts"},
       // Reading ends at the first such value: what follows would be no JSON.
-      {embed, R"({"inputs": [{}, nonsense)", "the body has an object in a list"},
-      {embed, R"({"inputs": [[{}, nonsense)", "the body has an object in a list"},
+      {embed, R"({"inputs": [)" + repeated("{},", 65) + "nonsense", "the body has more than 64 objects in lists"},
+      {embed, R"({"inputs": [[)" + repeated("{},", 65) + "nonsense", "the body has more than 64 objects in lists"},
+      {embed, R"({"inputs": [{}]})", "inputs"},
       {embed, R"({"inputs": [)" + repeated("[1],", 2200) + "nonsense", "the body has more than 2112 lists"},
       {embed, R"({"inputs": [)" + repeated("\"a\",", 4200) + "nonsense", "the body has more than 4160 texts"},
       {embed, R"({"inputs": [)" + repeated("1,", 2'000'000) + "nonsense", "the body has more than 2000000 values"},

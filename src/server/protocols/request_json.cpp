@@ -32,7 +32,7 @@ constexpr std::size_t max_body_depth = 136;
 
 struct BodyLimits {
   std::size_t depth, values, strings, lists, members, members_of_object;
-  bool has_objects_in_lists;
+  std::size_t objects_in_lists;
 };
 
 BodyLimits limits_of(BodyObjects objects) {
@@ -48,7 +48,7 @@ BodyLimits limits_of(BodyObjects objects) {
   constexpr std::size_t max_lists = max_texts + max_settings;
   switch (objects) {
     case BodyObjects::settings:
-      return {shallow, max_values, max_strings, max_lists, max_settings, max_settings, false};
+      return {shallow, max_values, max_strings, max_lists, max_settings, max_settings, max_settings};
     case BodyObjects::inputs:
       return {shallow,
               max_values,
@@ -56,11 +56,11 @@ BodyLimits limits_of(BodyObjects objects) {
               max_lists,
               max_settings + members_of_input * max_texts,
               max_settings + members_of_input * max_texts,
-              true};
+              max_settings + max_texts};
     case BodyObjects::conversation:
       break;
   }
-  return {max_body_depth, max_values, max_members, max_members, max_members, max_members_of_object, true};
+  return {max_body_depth, max_values, max_members, max_members, max_members, max_members_of_object, max_values};
 }
 
 /// Refuses what no request for texts holds, at the first such value and before memory is spent on the rest. Linear.
@@ -87,8 +87,9 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   }
 
   bool start_object(std::size_t /*elements*/) override {
-    if (depth_ != 0 && is_list_[depth_ - 1] && !limits_.has_objects_in_lists)
-      refuse_body("the body has an object in a list; accepted there: texts, numbers");
+    if (depth_ != 0 && is_list_[depth_ - 1] && ++objects_in_lists_ > limits_.objects_in_lists) {
+      refuse_body(fmt::format("the body has more than {} objects in lists", limits_.objects_in_lists));
+    }
     return begin(false);
   }
 
@@ -145,7 +146,7 @@ class BodyCheck : public nlohmann::json_sax<RequestJson> {
   BodyLimits limits_;
   std::array<bool, max_body_depth> is_list_{};
   std::array<std::size_t, max_body_depth> members_of_{};
-  std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0;
+  std::size_t depth_ = 0, values_ = 0, strings_ = 0, lists_ = 0, members_ = 0, objects_in_lists_ = 0;
 };
 
 }  // namespace

@@ -46,8 +46,8 @@ struct BodyReading {
 
 /// Where a body may have objects.
 enum class BodyObjects : std::uint8_t {
-  settings,      ///< none in a list
-  inputs,        ///< in a list, too: images and texts with their kinds
+  settings,      ///< few in lists, of members that are not known
+  inputs,        ///< in a list: images and texts with their kinds
   conversation,  ///< many, at any depth: messages, tools and schemas
 };
 

@@ -22,7 +22,6 @@ using enum FieldUse;
 
 constexpr std::array<std::string_view, 2> tool_types{"function", "namespace"};
 constexpr std::array<std::string_view, 1> function_types{"function"};
-constexpr std::array<std::string_view, 3> choices{"none", "auto", "required"};
 
 constexpr std::array<Field, 8> tool_table{{
     {"type", choice, required, nullptr, function_types},
