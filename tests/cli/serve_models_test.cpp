@@ -320,7 +320,7 @@ TEST(ServedModels, AreWatchedWhateverIsWrongWithOthers) {
   EXPECT_TRUE(http::eventually([&] { return server.json(get("/v2/models/b")).at("inputs").at(0).at("name") == "a"; }))
       << "the other one is watched";
   // A list that is no list.
-  gpux.folder().write("models.yml", "models: [");
+  write_file_atomically(list, "models: [");
   EXPECT_TRUE(
       http::eventually([&] { return server.log().find("the list of models cannot be read") != std::string::npos; }));
   EXPECT_EQ(server.json(post("/models/a/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
