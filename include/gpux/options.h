@@ -110,7 +110,7 @@ struct ComparedProvider {
   std::string provider;    ///< gpux's id: "encoder"
   double agreement = 0;    ///< least cosine between its outputs and the CPU provider's, of all samples
   unsigned samples = 0;    ///< that were compared
-  std::string difference;  ///< why auto does not take it, whatever the machine; empty: the outputs agree
+  std::string difference;  ///< why the outputs were not compared; empty: they were
 
   bool operator==(const ComparedProvider&) const = default;
 };

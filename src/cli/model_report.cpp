@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/memory_size.h"
 #include "base/spelling.h"
+#include "provider/own_provider.h"
 
 namespace gpux::cli {
 namespace {
@@ -369,10 +370,12 @@ void append_package_tables(const StoredModel& stored, Tables& tables) {
   tables.emplace_back("Variants in another precision", std::move(precisions));
   Table compared{.head = {"PROVIDER", "LEAST COSINE", "SAMPLES", "AUTO TAKES IT"}, .rows = {}};
   if (const auto& one = package.compared_provider) {
-    const bool agrees = one->difference.empty();
+    const bool was_compared = one->difference.empty();
+    const std::string reason = provider::disagreement(*one);
     compared.rows.push_back(
-        {one->provider, agrees ? fmt::format("{}", one->agreement) : "", agrees ? std::to_string(one->samples) : "",
-         agrees ? "on processors with AVX2, where there is no accelerator" : "no: " + one->difference});
+        {one->provider, was_compared ? fmt::format("{}", one->agreement) : "",
+         was_compared ? std::to_string(one->samples) : "",
+         reason.empty() ? "on processors with AVX2, where there is no accelerator" : "no: " + reason});
   }
   tables.emplace_back("gpux's own provider, compared with the CPU provider", std::move(compared));
 }

@@ -124,7 +124,7 @@ void check_template_values(std::string_view json) {
   }
 }
 
-// What is asked for by a variable's own name counts.
+// A value of chat_template_kwargs comes before one that a request's effort sets.
 std::string reasoning_members(ReasoningEffort effort, std::string_view template_text, const ChatOptions& options) {
   const Json given = options.template_values.empty() ? Json::object() : Json::parse(options.template_values);
   std::string members;

@@ -125,7 +125,7 @@ Message quantization_advice(std::uint64_t weight_bytes, std::uint64_t memory_byt
   const double tokens_per_second = bytes_per_second / static_cast<double>(std::max<std::uint64_t>(weight_bytes, 1));
   if (tokens_per_second >= min_tokens_per_second) return {};
   return format_message(
-      "a processor reads its weights of {} for each token, at 20 GB/s {:.1f} tokens a second; {} int4 makes about {} "
+      "a processor reads its weights of {} for each token, at 20 GB/s {:.1f} tokens/s; {} int4 makes about {} "
       "of "
       "them",
       format_bytes(weight_bytes), tokens_per_second, setting_named("quantize"), quantized);

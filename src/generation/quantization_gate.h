@@ -53,7 +53,7 @@ constexpr double max_perplexity_ratio = 1.5, warned_perplexity_ratio = 1.1;
 void require_agreement(const QuantizationAgreement& agreement, double max_ratio);
 
 /// A line of advice where a decoder's float weights are more than half of the memory, or where reading them once for
-/// each token, as processors do, limits it to fewer than 3 tokens a second. Empty otherwise. Pure.
+/// each token, as processors do, limits it to fewer than 3 tokens/s. Empty otherwise. Pure.
 Message quantization_advice(std::uint64_t weight_bytes, std::uint64_t memory_bytes);
 
 /// The agreement in one line.

@@ -1,5 +1,7 @@
 #include "provider/own_provider.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/format_message.h"
@@ -17,8 +19,26 @@ bool is_own(std::string_view id) noexcept {
   return id == "encoder" || id == "decoder";
 }
 
-std::string reason_against(const ComparedProvider& compared, const OwnProviderFacts& facts) {
+std::string missing_part(const Verdict& verdict, std::string_view id) {
+  if (verdict.active.size() == 1 && verdict.active.front() == id) return {};
+  const auto attempt = std::ranges::find(verdict.tried, id, &ProviderAttempt::id);
+  if (attempt == verdict.tried.end()) return "it was not tried";
+  return attempt->reason.empty() ? fmt::format("it claims {} of {} nodes", attempt->node_count, verdict.node_count)
+                                 : attempt->reason;
+}
+
+std::string disagreement(const ComparedProvider& compared) {
   if (!compared.difference.empty()) return compared.difference;
+  // Not of a package whose author wrote another number, or none.
+  if (!(compared.agreement >= min_agreement)) {
+    return fmt::format("the least cosine of its outputs to the CPU provider's is {:.4f}, below {}", compared.agreement,
+                       min_agreement);
+  }
+  return {};
+}
+
+std::string reason_against(const ComparedProvider& compared, const OwnProviderFacts& facts) {
+  if (std::string reason = disagreement(compared); !reason.empty()) return reason;
   if (!facts.unavailable.empty()) return facts.unavailable;
   if (!facts.has_fast_kernels) return "without AVX2 it is slower than the CPU provider";
   if (!facts.asked_precision.empty() && facts.asked_precision != facts.model_precision) {

@@ -5,11 +5,21 @@
 #include <string_view>
 
 #include "gpux/options.h"
+#include "gpux/verdict.h"
 
 namespace gpux::provider {
 
 /// Whether the provider is one of gpux's own, which compute on processors: encoder, decoder.
 bool is_own(std::string_view id) noexcept;
+
+/// The least cosine of its outputs to the CPU provider's, of each sample: of other kernels with the same arithmetic.
+inline constexpr double min_agreement = 0.999;
+
+/// Why its outputs were not compared, or that they do not agree; empty: they do. Pure.
+std::string disagreement(const ComparedProvider& compared);
+
+/// Why the provider does not run the whole model of this verdict; empty: it does. Pure.
+std::string missing_part(const Verdict& verdict, std::string_view id);
 
 /// What auto looks at before it takes a provider of gpux's own in place of the CPU provider.
 struct OwnProviderFacts {

@@ -75,7 +75,7 @@ TEST_F(OwnProvider, IsNotTakenWhereItsWeightsDoNotFitTwice) {
   EXPECT_THAT(outcome.err, Not(HasSubstr("ran on encoder")));
 }
 
-// Neither by a package that another provider was asked for, nor by a file that was never packaged.
+// Neither by a package with a requested provider, nor by a file that was never packaged.
 TEST_F(OwnProvider, IsComparedOnlyForAuto) {
   (void)run({"import", encoder_folder, "-t", "it", "--provider", "cpu"});
   EXPECT_FALSE(Json::parse(run({"inspect", "it", "--json"}).out).at("package").contains("compared_provider"));

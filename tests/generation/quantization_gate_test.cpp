@@ -173,11 +173,10 @@ TEST(QuantizationGate, AdvisesWhereFloatWeightsAreTooManyBytes) {
   constexpr std::uint64_t gigabyte = 1'000'000'000;
   constexpr Case cases[] = {
       {6 * gigabyte, 24 * gigabyte, ""},
-      {12 * gigabyte, 24 * gigabyte,
-       "for each token, at 20 GB/s 1.7 tokens a second; quantize int4 makes about 1.9 GB"},
+      {12 * gigabyte, 24 * gigabyte, "for each token, at 20 GB/s 1.7 tokens/s; quantize int4 makes about 1.9 GB"},
       {12 * gigabyte + 64, 24 * gigabyte, "are 12.0 GB, more than half of the memory (24.0 GB); quantize int4 makes"},
       {6'666'666'666, 1000 * gigabyte, ""},
-      {6'700'000'000, 1000 * gigabyte, "at 20 GB/s 3.0 tokens a second"},
+      {6'700'000'000, 1000 * gigabyte, "at 20 GB/s 3.0 tokens/s"},
       {0, 0, ""},
       {1, 0, "more than half of the memory (0 B)"},
   };

@@ -1,6 +1,7 @@
 // Tests when auto takes a provider of gpux's own in place of the CPU provider.
 #include "provider/own_provider.h"
 
+#include <limits>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -38,6 +39,10 @@ TEST(OwnProvider, IsNotTakenWhereOneIsMissing) {
   constexpr Case cases[] = {
       {"it claims 3 of 4 nodes",
        [](ComparedProvider& one, OwnProviderFacts&) { one.difference = "it claims 3 of 4 nodes"; }},
+      {"is 0.9989, below 0.999", [](ComparedProvider& one, OwnProviderFacts&) { one.agreement = 0.9989; }},
+      {"is nan, below 0.999",
+       [](ComparedProvider& one, OwnProviderFacts&) { one.agreement = std::numeric_limits<double>::quiet_NaN(); }},
+      {"is 0.0000, below 0.999", [](ComparedProvider& one, OwnProviderFacts&) { one.agreement = 0; }},
       {"not here", [](ComparedProvider&, OwnProviderFacts& facts) { facts.unavailable = "not here"; }},
       {"without AVX2", [](ComparedProvider&, OwnProviderFacts& facts) { facts.has_fast_kernels = false; }},
       {"int8 is asked for", [](ComparedProvider&, OwnProviderFacts& facts) { facts.asked_precision = "int8"; }},

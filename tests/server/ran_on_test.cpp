@@ -43,6 +43,13 @@ TEST(RanOn, LeavesOutWhatIsNotKnown) {
   EXPECT_EQ(ran_on({}, digest).header, "") << "results that were computed while the model was loaded";
 }
 
+TEST(RanOn, NamesTheProvidersOfBothTowers) {
+  const std::string header = ran_on(verdict_of({holding("encoder", 194)}, "fp32"), "").header;
+  EXPECT_EQ(header_of_towers(header, verdict_of({holding("cuda", 7), holding("cpu", 2)}, "fp32")),
+            "encoder;nodes=194;precision=fp32, cuda;tower=image, cpu;tower=image");
+  EXPECT_EQ(header_of_towers("", verdict_of({holding("cpu", 2)}, "fp32")), "cpu;tower=image");
+}
+
 // Names of a user's own libraries end in a header field.
 TEST(RanOn, HasTokensForAnyName) {
   const RanOn odd = ran_on(verdict_of({holding("9, a\r\nSet-Cookie: b;é", 1)}, "int8"), digest);

@@ -499,13 +499,6 @@ Loaded load_by(const std::filesystem::path& model, const ModelInfo& info, const 
           .written_graph = std::move(written)};
 }
 
-// Why it does not run the whole model; empty: it does.
-std::string missing_part(const Verdict& verdict, const ProviderAttempt& attempt) {
-  if (verdict.active == std::vector<std::string>{attempt.id}) return {};
-  return attempt.reason.empty() ? fmt::format("it claims {} of {} nodes", attempt.node_count, verdict.node_count)
-                                : attempt.reason;
-}
-
 }  // namespace
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
@@ -516,7 +509,7 @@ Loaded load(const std::filesystem::path& model, const ModelInfo& info, const Loa
     Loaded loaded = load_by(model, info, options, taken);
     const ProviderAttempt* attempt = taken.empty() ? nullptr : attempt_of(loaded.verdict, taken);
     if (attempt == nullptr || attempt->outcome == Outcome::failed) return loaded;
-    without.compared_provider->difference = missing_part(loaded.verdict, *attempt);
+    without.compared_provider->difference = provider::missing_part(loaded.verdict, taken);
     if (without.compared_provider->difference.empty()) {
       loaded.verdict.notes.push_back(provider::note_of(*options.compared_provider));
       return loaded;

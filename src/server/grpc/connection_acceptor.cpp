@@ -61,38 +61,21 @@ void ConnectionAcceptor::run() {
 
 bool ConnectionAcceptor::accept_waiting() {
   while (true) {
-    UniqueFd connection(::accept4(socket_.handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (connection) {
-      resting_ = false;
-      const int on = 1;
-      ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    http::Accepted accepted = socket_.accept();
+    if (!accepted.connection) {
+      if (accepted.lacks_resources() && !std::exchange(resting_, true)) {
+        log::warning("no more connections can be accepted for gRPC for now: {}", std::strerror(accepted.failure));
+      }
+      return accepted.failure == 0;
+    }
+    resting_ = false;
+    const int connection = accepted.connection.get(), on = 1;
+    ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 #ifdef TCP_USER_TIMEOUT
-      const auto timeout_ms = static_cast<unsigned>(connection_timeout_.count());
-      ::setsockopt(connection.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    const auto timeout_ms = static_cast<unsigned>(connection_timeout_.count());
+    ::setsockopt(connection, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 #endif
-      adopt_(std::move(connection));
-      continue;
-    }
-    switch (errno) {
-      case EAGAIN:
-#if EWOULDBLOCK != EAGAIN
-      case EWOULDBLOCK:
-#endif
-        return true;
-      case EMFILE:
-      case ENFILE:
-      case ENOBUFS:
-      case ENOMEM:
-        if (!std::exchange(resting_, true)) {
-          log::warning("no more connections can be accepted for gRPC for now: {}", std::strerror(errno));
-        }
-        return false;
-      case EBADF:
-      case EINVAL:
-        return false;
-      default:  // what befell one connection before it was accepted
-        continue;
-    }
+    adopt_(std::move(accepted.connection));
   }
 }
 

@@ -103,6 +103,29 @@ void remove_stale(const std::filesystem::path& path, const sockaddr_un& address)
 
 }  // namespace
 
+bool Accepted::lacks_resources() const noexcept {
+  return failure == EMFILE || failure == ENFILE || failure == ENOBUFS || failure == ENOMEM;
+}
+
+Accepted ListeningSocket::accept() const noexcept {
+  constexpr int most_passed_over = 256;
+  Accepted accepted;
+  for (int count = 0; count < most_passed_over; ++count) {
+    socklen_t length = sizeof accepted.address;
+    accepted.connection.reset(
+        ::accept4(handle(), reinterpret_cast<sockaddr*>(&accepted.address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (accepted.connection) return accepted;
+    accepted.failure = errno;
+    if (accepted.failure == EAGAIN) {
+      accepted.failure = 0;
+      return accepted;
+    }
+    const bool is_of_socket = accepted.failure == EBADF || accepted.failure == EINVAL;
+    if (is_of_socket || accepted.lacks_resources()) return accepted;
+  }
+  return accepted;
+}
+
 ListeningSocket ListeningSocket::tcp(const std::string& host, std::uint16_t port) {
   const Addresses found = resolve(host, port);
   const addrinfo* address = preferred(found.get());

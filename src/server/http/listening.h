@@ -5,11 +5,23 @@
 #include <string>
 #include <utility>
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/unique_fd.h"
 
 namespace gpux::http {
+
+/// What comes of an attempt to accept a connection.
+struct Accepted {
+  UniqueFd connection;  ///< non-blocking; none: nobody waits, or accepting must rest
+  sockaddr_storage address = {};
+  /// The process or the system has no descriptors or memory left, or the socket does not work: errno. 0: neither.
+  int failure = 0;
+
+  /// For the log: it is for want of descriptors or memory.
+  [[nodiscard]] bool lacks_resources() const noexcept;
+};
 
 /// A socket that listens, non-blocking. Movable; closed at the end, a unix socket's file removed.
 class ListeningSocket {
@@ -25,6 +37,9 @@ class ListeningSocket {
   ListeningSocket& operator=(ListeningSocket&&) = delete;
 
   [[nodiscard]] int handle() const noexcept { return socket_.get(); }
+
+  /// Accepts who waits first. Connections that failed before they were accepted are passed over.
+  [[nodiscard]] Accepted accept() const noexcept;
 
   /// 0 for a unix socket.
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }

@@ -183,35 +183,16 @@ void Server::Implementation::await(Acceptor& acceptor) {
 
 bool Server::Implementation::accept(Acceptor& acceptor, int most) {
   for (int count = 0; count < most; ++count) {
-    sockaddr_storage address{};
-    socklen_t length = sizeof address;
-    UniqueFd socket(::accept4(acceptor.socket.handle(), reinterpret_cast<sockaddr*>(&address), &length,
-                              SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
+    Accepted accepted = acceptor.socket.accept();
+    if (accepted.connection) {
       acceptor.resting = false;
-      welcome(acceptor, std::move(socket), address);
+      welcome(acceptor, std::move(accepted.connection), accepted.address);
       continue;
     }
-    switch (errno) {
-      case EAGAIN:
-#if EWOULDBLOCK != EAGAIN
-      case EWOULDBLOCK:
-#endif
-        return true;
-      case EMFILE:
-      case ENFILE:
-      case ENOBUFS:
-      case ENOMEM:
-        if (!std::exchange(acceptor.resting, true)) {
-          log::warning("no more connections can be accepted for now: {}", std::strerror(errno));
-        }
-        return false;
-      case EBADF:
-      case EINVAL:
-        return false;
-      default:  // what befell one connection before it was accepted
-        continue;
+    if (accepted.lacks_resources() && !std::exchange(acceptor.resting, true)) {
+      log::warning("no more connections can be accepted for now: {}", std::strerror(accepted.failure));
     }
+    return accepted.failure == 0;
   }
   return true;
 }

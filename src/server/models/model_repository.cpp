@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/failure_of.h"
+#include "base/log.h"
 #include "base/utf8_prefix.h"
 #include "server/models/idle_models.h"
 #include "server/models/model_loader.h"
@@ -292,7 +293,10 @@ bool ModelRepository::loads_by_name() const noexcept {
 std::vector<ModelSource> ModelRepository::on_demand() const {
   std::vector<ModelSource> all;
   if (!state_->shared.options.loads_by_name) return all;
-  all = state_->sources();
+  if (const auto failure = failure_of([&] { all = state_->sources(); })) {
+    log::warning("the models on demand cannot be listed: {}", failure->message());
+    throw for_clients(*failure);
+  }
   const std::lock_guard lock(state_->shared.mutex);
   std::erase_if(all, [&](const ModelSource& source) {
     return !source.on_demand || state_->shared.table.models().contains(source.name);

@@ -106,7 +106,8 @@ class ModelRepository {
 
   [[nodiscard]] bool loads_by_name() const noexcept;
 
-  /// Sources that are loaded when a request names them, and were not yet. Errors as of Sources.
+  /// Sources that are loaded when a request names them, and were not yet. Errors as of Sources, without
+  /// paths of this machine.
   [[nodiscard]] std::vector<ModelSource> on_demand() const;
 
   /// All that is known, in order of name and version.

@@ -22,6 +22,14 @@ std::string token_of(std::string_view text) {
 
 }  // namespace
 
+std::string header_of_towers(const std::string& header, const Verdict& image_tower) {
+  std::string both = header;
+  for (const std::string& id : image_tower.active) {
+    both += fmt::format("{}{};tower=image", both.empty() ? "" : ", ", token_of(id));
+  }
+  return both;
+}
+
 RanOn ran_on(const Verdict& verdict, std::string_view digest) {
   const std::string model(digest.substr(0, digest_digits));
   RanOn short_form{.header = {}, .fingerprint = "fp_" + model};

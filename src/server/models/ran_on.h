@@ -15,6 +15,9 @@ struct RanOn {
   std::string fingerprint;  ///< of the same: "fp_6fdcf7d36367_encoder_fp32"
 };
 
+/// The header of a model with two towers, each with its own verdict; those of the image tower have `tower=image`. Pure.
+std::string header_of_towers(const std::string& header, const Verdict& image_tower);
+
 /// `digest`: of the model, in hexadecimal. Characters that neither text can have are '_'. Pure.
 RanOn ran_on(const Verdict& verdict, std::string_view digest);
 

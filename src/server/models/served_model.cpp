@@ -12,6 +12,14 @@ std::vector<DeclaredValue> declared_outputs_of(const ModelParts& parts) {
   return said.value_or(std::vector<DeclaredValue>());
 }
 
+RanOn ran_on_of(const ModelParts& parts) {
+  RanOn both = ran_on(parts.session.workers.sessions.front()->verdict(), parts.digest);
+  if (parts.image_tower) {
+    both.header = header_of_towers(both.header, parts.image_tower->workers.sessions.front()->verdict());
+  }
+  return both;
+}
+
 void add_to(runtime::SchedulerCounts& counts, const runtime::SchedulerCounts& more) {
   counts.runs += more.runs;
   counts.rejected += more.rejected;
@@ -32,7 +40,7 @@ ServedModel::ServedModel(ModelParts parts, std::shared_ptr<ModelStatistics> stat
     : parts_(std::move(parts)),
       device_uses_(std::move(device_uses)),
       declared_outputs_(declared_outputs_of(parts_)),
-      ran_on_(server::ran_on(parts_.session.workers.sessions.front()->verdict(), parts_.digest)),
+      ran_on_(ran_on_of(parts_)),
       session_(parts_.session, std::move(statistics)) {
   if (parts_.image_tower) image_tower_.emplace(*parts_.image_tower, session_.statistics());
 }

@@ -16,7 +16,7 @@
 #include "base/memory_budget.h"
 #include "gpux/chat.h"
 
-/// Answers that clients may ask for again, or go on with: OpenAI's responses.
+/// Answers that clients may retrieve, or continue: OpenAI's responses.
 namespace gpux::server {
 
 /// An item of a conversation: a message, the reasoning of one, a call of a function, or what it returned.

@@ -1,43 +1,25 @@
 #include "server/protocols/verdict_header.h"
 
+#include <string>
 #include <utility>
+
+#include "server/http/completed_exchange.h"
 
 namespace gpux::server {
 namespace {
 
-class WithVerdict : public http::Exchange {
+class WithVerdict : public http::CompletedExchange {
  public:
   WithVerdict(std::shared_ptr<http::Exchange> inner, std::shared_ptr<const ServedModel> model)
-      : inner_(std::move(inner)), model_(std::move(model)) {}
-
-  [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
-
-  void respond(http::Response response) override {
-    complete(response);
-    inner_->respond(std::move(response));
-  }
-
-  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
-
-  void start(http::Response head) override {
-    complete(head);
-    inner_->start(std::move(head));
-  }
-
-  Flow write(http::Piece piece) override { return inner_->write(std::move(piece)); }
-
-  void on_room(std::function<void()> callback) override { inner_->on_room(std::move(callback)); }
-
-  void finish() override { inner_->finish(); }
+      : CompletedExchange(std::move(inner)), model_(std::move(model)) {}
 
  private:
   // Of a refusal nothing ran.
-  void complete(http::Response& response) const {
+  void complete(http::Response& response) const override {
     const std::string& verdict = model_->ran_on().header;
     if (response.status < 300 && !verdict.empty()) response.headers.add("X-Gpux-Verdict", verdict);
   }
 
-  std::shared_ptr<http::Exchange> inner_;
   std::shared_ptr<const ServedModel> model_;
 };
 

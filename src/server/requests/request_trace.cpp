@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "server/http/completed_exchange.h"
 #include "server/requests/browser_access.h"
 
 namespace gpux::server {
@@ -49,36 +50,16 @@ bool is_usable_id(std::string_view id) {
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
 }
 
-class Traced : public http::Exchange {
+class Traced : public http::CompletedExchange {
  public:
   Traced(std::shared_ptr<http::Exchange> inner, TraceOptions options)
-      : inner_(std::move(inner)), options_(std::move(options)) {
-    const http::Headers& headers = inner_->request().headers;
+      : CompletedExchange(std::move(inner)), options_(std::move(options)) {
+    const http::Headers& headers = CompletedExchange::request().headers;
     names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
   }
 
-  [[nodiscard]] const http::Request& request() const noexcept override { return inner_->request(); }
-
-  void respond(http::Response response) override {
-    complete(response);
-    inner_->respond(std::move(response));
-  }
-
-  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
-
-  void start(http::Response head) override {
-    complete(head);
-    inner_->start(std::move(head));
-  }
-
-  Flow write(http::Piece piece) override { return inner_->write(std::move(piece)); }
-
-  void on_room(std::function<void()> callback) override { inner_->on_room(std::move(callback)); }
-
-  void finish() override { inner_->finish(); }
-
  private:
-  void complete(http::Response& response) const {
+  void complete(http::Response& response) const override {
     response.deadline = options_.deadline.time();
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
@@ -100,7 +81,6 @@ class Traced : public http::Exchange {
     log::write(log::Level::info, "answered", fields);
   }
 
-  std::shared_ptr<http::Exchange> inner_;
   TraceOptions options_;
   RequestNames names_;
 };

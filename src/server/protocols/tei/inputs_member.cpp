@@ -14,7 +14,7 @@ bool has_inputs_member(const ServedModel& model, std::string_view body) {
   try {
     return std::ranges::any_of(split_object(body), is_inputs);
   } catch (const Error&) {
-    return false;  // whoever reads it next says what is wrong
+    return false;  // the reader of the body refuses it
   }
 }
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "server/http/server.h"
+
+namespace gpux::http {
+
+/// An exchange whose answers are completed before they are sent: fields that all of them have.
+class CompletedExchange : public Exchange {
+ public:
+  explicit CompletedExchange(std::shared_ptr<Exchange> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] const Request& request() const noexcept override { return inner_->request(); }
+
+  void respond(Response response) override {
+    complete(response);
+    inner_->respond(std::move(response));
+  }
+
+  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
+
+  void start(Response head) override {
+    complete(head);
+    inner_->start(std::move(head));
+  }
+
+  Flow write(Piece piece) override { return inner_->write(std::move(piece)); }
+
+  void on_room(std::function<void()> callback) override { inner_->on_room(std::move(callback)); }
+
+  void finish() override { inner_->finish(); }
+
+ private:
+  /// The whole answer, or the head of a streamed one.
+  virtual void complete(Response& response) const = 0;
+
+  std::shared_ptr<Exchange> inner_;
+};
+
+}  // namespace gpux::http
