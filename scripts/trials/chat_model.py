@@ -1,8 +1,12 @@
 """A tiny decoder with random weights for trials of servers: what it says means nothing, but it says it as any model does."""
 
+import contextlib
 import json
+import os
 import pathlib
 import shutil
+import subprocess
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = (
@@ -33,3 +37,20 @@ def write_chat_model(folder):
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     (folder / "generation_config.json").write_text('{"eos_token_id": 2, "do_sample": true}')
     (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+@contextlib.contextmanager
+def served_chat_model(program):
+    """Gives the address of a server of the program that has the model, under the name "tiny"."""
+    with tempfile.TemporaryDirectory(prefix="gpux-chat-") as home:
+        folder = pathlib.Path(home) / "tiny"
+        folder.mkdir()
+        write_chat_model(folder)
+        environment = {**os.environ, "GPUX_HOME": str(pathlib.Path(home) / "store")}
+        subprocess.run([program, "import", "-q", folder, "-t", "tiny"], env=environment, check=True)
+        serve = [program, "serve", "tiny", "--port", "0", "--no-grpc", "--json"]
+        with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+            try:
+                yield f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"
+            finally:
+                server.terminate()

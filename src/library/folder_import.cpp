@@ -306,6 +306,13 @@ ImportedPackage store_any_folder(const fs::path& folder, const std::vector<Refer
   return store_folder(folder, names, flags, scratch, store, listener);
 }
 
+// On float weights; those of a GGUF file are blocks already.
+void add_advice(const fs::path& folder, importer::ImportedModel& imported) {
+  if (!imported.weights.empty()) return;
+  Message advice = generation::quantization_advice(bytes_below(folder), usable_memory_bytes(Machine::this_one()));
+  if (!advice.empty()) imported.notes.push_back(std::move(advice));
+}
+
 ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, Store& store,
                          const evaluation::VariantListener& listener) {
   std::error_code unreadable;
@@ -355,11 +362,7 @@ ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, St
     imported = in_place_of(folder, as_reranker,
                            [&](const fs::path& read) { return importer::import_model(read, target, decoder); });
     folder = target;
-    if (checkpoint::is_decoder_folder(folder) && !decoder.blocks && imported->weights.empty()) {
-      const std::uint64_t weight_bytes = bytes_below(folder), memory_bytes = usable_memory_bytes(Machine::this_one());
-      Message advice = generation::quantization_advice(weight_bytes, memory_bytes);
-      if (!advice.empty()) imported->notes.push_back(std::move(advice));
-    }
+    if (checkpoint::is_decoder_folder(folder) && !decoder.blocks) add_advice(folder, *imported);
   }
   std::optional<ImportedPackage> package;
   if (!names.empty()) package = store_any_folder(folder, names, flags, scratch, store, listener);

@@ -8,12 +8,8 @@ The model is that of chat.py. Needs the package openai-agents, which scripts/set
 """
 
 import asyncio
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 from typing import Annotated
 
 # This file has the name of the package.
@@ -21,7 +17,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 import agents
 import openai
 import pydantic
-from chat_model import write_chat_model
+from chat_model import served_chat_model
 
 
 def expect(condition, what):
@@ -71,18 +67,8 @@ async def use_agents(address):
 
 
 def main(program):
-    with tempfile.TemporaryDirectory(prefix="gpux-agents-") as home:
-        folder = pathlib.Path(home) / "tiny"
-        folder.mkdir()
-        write_chat_model(folder)
-        environment = {**os.environ, "GPUX_HOME": str(pathlib.Path(home) / "store")}
-        subprocess.run([program, "import", "-q", folder, "-t", "tiny"], env=environment, check=True)
-        serve = [program, "serve", "tiny", "--port", "0", "--no-grpc", "--json"]
-        with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
-            try:
-                asyncio.run(use_agents(f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"))
-            finally:
-                server.terminate()
+    with served_chat_model(program) as address:
+        asyncio.run(use_agents(address))
     print("as it should be")
 
 

@@ -9,12 +9,8 @@ clients make of it has to be right all the same. Needs the packages of scripts/r
 nothing.
 """
 
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import anthropic
 import instructor
@@ -24,7 +20,7 @@ import openai
 import pydantic
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from chat_model import write_chat_model
+from chat_model import served_chat_model
 
 
 class Person(pydantic.BaseModel, extra="forbid"):
@@ -227,20 +223,9 @@ def with_instructor(address):
 
 
 def main(program):
-    with tempfile.TemporaryDirectory(prefix="gpux-chat-") as home:
-        folder = pathlib.Path(home) / "tiny"
-        folder.mkdir()
-        write_chat_model(folder)
-        environment = {**os.environ, "GPUX_HOME": str(pathlib.Path(home) / "store")}
-        subprocess.run([program, "import", "-q", folder, "-t", "tiny"], env=environment, check=True)
-        serve = [program, "serve", "tiny", "--port", "0", "--no-grpc", "--json"]
-        with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
-            try:
-                address = f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"
-                for clients in (with_openai, with_responses, with_anthropic, with_langchain, with_ollama, with_instructor):
-                    clients(address)
-            finally:
-                server.terminate()
+    with served_chat_model(program) as address:
+        for clients in (with_openai, with_responses, with_anthropic, with_langchain, with_ollama, with_instructor):
+            clients(address)
     print(f"as it should be, with openai {openai.__version__}, anthropic {anthropic.__version__} and instructor {instructor.__version__}")
 
 
