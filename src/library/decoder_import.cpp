@@ -27,6 +27,7 @@
 #include "importer/import_model.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
+#include "provider/own_provider.h"
 
 namespace gpux {
 
@@ -135,6 +136,7 @@ ImportedPackage store_decoder_folder(const fs::path& folder, const std::vector<R
   package.verdict = generation::verdict_of_first_token(load_located(located, settings));
   content.compared_provider =
       evaluation::compare_own_provider(located.onnx_file, ModelInspector::inspect(located.onnx_file), settings.options);
+  provider::note_packaged(content.compared_provider, package.verdict);
   package.stored = store.add(content, names);
   return package;
 }

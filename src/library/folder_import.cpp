@@ -33,6 +33,7 @@
 #include "model/open_model.h"
 #include "model/package_content.h"
 #include "pipeline/pipeline.h"
+#include "provider/own_provider.h"
 #include "store/package_manifest.h"
 #include "text/embedded_tokens.h"
 
@@ -106,12 +107,14 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   }
   Runtime runtime(located.onnx_file, settings.options);
   content.compared_provider = evaluation::compare_own_provider(located.onnx_file, runtime.info(), settings.options);
+  Verdict verdict = runtime.verdict();
+  provider::note_packaged(content.compared_provider, verdict);
   if (is_judge) {
     const pipeline::Pipeline pipeline(*std::move(text_settings), signature);
     const std::string task(name_of(pipeline::task_names, pipeline.settings().task));
     return {.stored = store.add(content, names),
             .task = task,
-            .verdict = runtime.verdict(),
+            .verdict = std::move(verdict),
             .variant = std::move(variant),
             .beside = std::move(beside)};
   }
@@ -119,7 +122,7 @@ ImportedPackage store_folder(const fs::path& folder, const std::vector<Reference
   return {.stored = store.add(content, names),
           .dimension = embedder.encoder().dimension(),
           .task = {},
-          .verdict = embedder.runtime().verdict(),
+          .verdict = std::move(verdict),
           .variant = std::move(variant),
           .beside = std::move(beside)};
 }

@@ -19,6 +19,7 @@
 #include "library/other_folder.h"
 #include "model/open_model.h"
 #include "model/package_content.h"
+#include "provider/own_provider.h"
 #include "provider/shape_profile.h"
 #include "provider/table.h"
 #include "store/package_manifest.h"
@@ -193,6 +194,7 @@ BuiltPackage build_by(const fs::path& scratch, const BuildRequest& flags, Store&
   runtime.reset();
   content.compared_provider =
       evaluation::compare_own_provider(model.located.onnx_file, model.info, model.settings.options);
+  provider::note_packaged(content.compared_provider, built.verdict);
   built.stored = store.add(content, names);
   return built;
 }

@@ -59,4 +59,12 @@ Message note_of(const ComparedProvider& compared) {
       compared.provider, compared.agreement, setting_named("provider"));
 }
 
+void note_packaged(const std::optional<ComparedProvider>& compared, Verdict& verdict) {
+  if (!compared) return;
+  const std::string reason = disagreement(*compared);
+  verdict.notes.emplace_back(reason.empty() ? fmt::format("auto takes {} once the package is loaded (least cosine {})",
+                                                          compared->provider, compared->agreement)
+                                            : fmt::format("auto does not take {}: {}", compared->provider, reason));
+}
+
 }  // namespace gpux::provider

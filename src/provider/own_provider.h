@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,5 +37,9 @@ std::string reason_against(const ComparedProvider& compared, const OwnProviderFa
 
 /// The note of a verdict whose provider auto took so. Pure.
 Message note_of(const ComparedProvider& compared);
+
+/// Adds to the verdict of the load that packaged the model what auto does with later ones; nothing where it was not
+/// compared.
+void note_packaged(const std::optional<ComparedProvider>& compared, Verdict& verdict);
 
 }  // namespace gpux::provider

@@ -2,6 +2,7 @@
 #include "provider/own_provider.h"
 
 #include <limits>
+#include <optional>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -65,6 +66,19 @@ TEST(OwnProvider, IsNamedWithWhatShowsItsOutputs) {
       to_string(note_of(agreeing)),
       "decoder is gpux's own, and was compared with the CPU provider (least cosine 0.99943); provider cpu for ONNX "
       "Runtime's");
+}
+
+TEST(OwnProvider, IsAnnouncedWhereAModelIsPackaged) {
+  const auto line = [](const std::optional<ComparedProvider>& compared) {
+    Verdict verdict;
+    note_packaged(compared, verdict);
+    return verdict.notes.empty() ? std::string() : to_string(verdict.notes.front());
+  };
+  EXPECT_EQ(line(agreeing), "auto takes decoder once the package is loaded (least cosine 0.99943)");
+  ComparedProvider other = agreeing;
+  other.difference = "it claims 3 of 4 nodes";
+  EXPECT_EQ(line(other), "auto does not take decoder: it claims 3 of 4 nodes");
+  EXPECT_EQ(line(std::nullopt), "");
 }
 
 TEST(OwnProvider, IsOneOfTwo) {
