@@ -38,6 +38,8 @@ struct GenerationSettings {
   std::size_t min_tokens = 0;                               ///< before these no end token and no stop ends the text
   std::vector<std::string> stop;                            ///< texts that end it; they are not part of it
   std::vector<std::uint32_t> stop_tokens;                   ///< besides the model's end tokens
+  std::vector<std::string> bad_words;                       ///< texts whose tokens are not generated one after the
+                                                            ///< other, alone and behind a space; not with a constraint
   bool ignores_end = false;                                 ///< the model's end tokens end nothing
   bool log_probabilities = false;                           ///< GeneratedToken::score is filled
   std::uint32_t top_log_probabilities = 0;                  ///< most probable tokens in each score; 0 to 20
@@ -91,9 +93,10 @@ struct Completion {
   std::string held_text;              ///< the end of `text` that no GeneratedToken had
   std::vector<std::uint32_t> tokens;  ///< without the one that ended the text
   FinishReason reason = FinishReason::length;
-  std::vector<TokenScore> scores;          ///< one for each token, where requested
-  std::optional<std::uint32_t> end_token;  ///< the token that ended the text
-  std::string stop_text;                   ///< of GenerationSettings::stop, the one that ended the text
+  std::vector<TokenScore> scores;           ///< one for each token, where requested
+  std::optional<std::uint32_t> end_token;   ///< the token that ended the text
+  std::optional<std::uint32_t> stop_token;  ///< the same, where it is one of GenerationSettings::stop_tokens
+  std::string stop_text;                    ///< of GenerationSettings::stop, the one that ended the text
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;                ///< of the prompt, whose keys and values were there
   std::chrono::duration<double> queue_time{0};  ///< until its first run

@@ -521,6 +521,7 @@ class LoadedGenerator:
         tools: str,
         tool_choice: tuple[str, str, bool],
         template_values: str,
+        reasoning: str,
         settings: dict[str, Any],
     ) -> ChatCompletion: ...
     def stream_chat(
@@ -529,10 +530,11 @@ class LoadedGenerator:
         tools: str,
         tool_choice: tuple[str, str, bool],
         template_values: str,
+        reasoning: str,
         settings: dict[str, Any],
     ) -> HeldChatStream: ...
     def chat_prompt(
-        self, messages: _ChatMessages, tools: str, template_values: str, add_generation_prompt: bool
+        self, messages: _ChatMessages, tools: str, template_values: str, reasoning: str, add_generation_prompt: bool
     ) -> str: ...
     def memory_needed(self, tokens: int) -> int: ...
     @property

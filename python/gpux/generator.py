@@ -30,6 +30,8 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | Mapping[str, Any]
 arguments that are valid against the function's parameters, and reasoning before them where the model thinks first.
 {"type": "function", "function": {"name": "add"}}: one call of this function.
 """
+Reasoning: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+"""How much a model thinks before it answers, from nothing to as much as it can."""
 LoadPhase: TypeAlias = Literal["reading", "session", "first_run", "ready"]
 """What loading a model does.
 
@@ -73,6 +75,8 @@ class GenerationSettings(TypedDict, total=False):
     """Texts that end it; they are not part of it."""
     stop_tokens: Sequence[int]
     """Tokens that end it, besides the model's end tokens."""
+    bad_words: str | Sequence[str]
+    """Texts whose tokens are not generated one after the other, alone and behind a space; not with a form."""
     ignore_eos: bool
     """The model's end tokens end nothing."""
     log_probabilities: bool
@@ -95,7 +99,7 @@ _numbers = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", 
 _counts = {"top_k": 2**32, "seed": 2**64, "max_tokens": 2**63, "min_tokens": 2**63, "top_log_probabilities": 2**32}
 _flags = ("ignore_eos", "log_probabilities")
 _forms = ("json_object", "json_schema", "regex", "grammar")
-_names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "logit_bias", "cache_salt")
+_names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "bad_words", "logit_bias", "cache_salt")
 
 
 class TextStream:
@@ -311,6 +315,7 @@ class Generator(Closing):
         tool_choice: ToolChoice = "auto",
         parallel_tool_calls: bool = True,
         template_values: Mapping[str, Any] | None = None,
+        reasoning: Reasoning | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> _gpux.ChatCompletion:
         """Answer a conversation, with the model's chat template.
@@ -321,6 +326,8 @@ class Generator(Closing):
             tool_choice: whether the answer calls one of them.
             parallel_tool_calls: False: calls behind the first one are left out.
             template_values: more variables of the template, such as {"enable_thinking": False}.
+            reasoning: how much the model thinks before it answers, for templates that can be told; None: as the
+                template has it.
             settings: those of gpux.GenerationSettings.
 
         Returns:
@@ -335,6 +342,7 @@ class Generator(Closing):
             _json(tools, "tools"),
             _tool_choice(tool_choice, parallel_tool_calls),
             _json(template_values, "template_values"),
+            _reasoning(reasoning),
             _settings(settings),
         )
 
@@ -346,6 +354,7 @@ class Generator(Closing):
         tool_choice: ToolChoice = "auto",
         parallel_tool_calls: bool = True,
         template_values: Mapping[str, Any] | None = None,
+        reasoning: Reasoning | None = None,
         **settings: Unpack[GenerationSettings],
     ) -> ChatStream:
         """Answer a conversation, in parts as they come.
@@ -356,6 +365,7 @@ class Generator(Closing):
             tool_choice: as for chat().
             parallel_tool_calls: as for chat().
             template_values: as for chat().
+            reasoning: as for chat().
             settings: those of gpux.GenerationSettings.
 
         Returns:
@@ -370,6 +380,7 @@ class Generator(Closing):
                 _json(tools, "tools"),
                 _tool_choice(tool_choice, parallel_tool_calls),
                 _json(template_values, "template_values"),
+                _reasoning(reasoning),
                 _settings(settings),
             )
         )
@@ -380,6 +391,7 @@ class Generator(Closing):
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_values: Mapping[str, Any] | None = None,
+        reasoning: Reasoning | None = None,
         add_generation_prompt: bool = True,
     ) -> str:
         """The prompt that chat() makes of messages, with its special tokens.
@@ -388,6 +400,7 @@ class Generator(Closing):
             messages: as for chat().
             tools: as for chat().
             template_values: as for chat().
+            reasoning: as for chat().
             add_generation_prompt: end with the beginning of the assistant's answer.
 
         Raises:
@@ -397,6 +410,7 @@ class Generator(Closing):
             _messages(messages),
             _json(tools, "tools"),
             _json(template_values, "template_values"),
+            _reasoning(reasoning),
             bool(add_generation_prompt),
         )
 
@@ -476,7 +490,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             result[name] = _count(name, value, _counts[name])
         elif name in _flags:
             result[name] = bool(value)
-        elif name == "stop":
+        elif name in ("stop", "bad_words"):
             result[name] = [_text(name, one) for one in ([value] if isinstance(value, str) else _items(name, value))]
         elif name == "stop_tokens":
             result[name] = [_count(name, one, 2**32) for one in _items(name, value)]
@@ -520,6 +534,17 @@ def _tool_choice(choice: object, allows_several: object) -> tuple[str, str, bool
         )
     require_unicode(name)
     return "required", name, bool(allows_several)
+
+
+_efforts = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
+def _reasoning(effort: object) -> str:
+    if effort is None:
+        return ""
+    if not isinstance(effort, str) or effort not in _efforts:
+        raise Usage(f"reasoning is {effort!r}; accepted: {', '.join(_efforts)}")
+    return effort
 
 
 _message_keys = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -79,6 +80,8 @@ GenerationSettings to_settings(const nb::dict& values) {
       settings.stop_tokens = nb::cast<std::vector<std::uint32_t>>(value);
     } else if (name == "logit_bias") {
       settings.logit_bias = nb::cast<std::vector<std::pair<std::uint32_t, float>>>(value);
+    } else if (name == "bad_words") {
+      settings.bad_words = nb::cast<std::vector<std::string>>(value);
     } else if (name == "cache_salt") {
       settings.cache_salt = nb::cast<std::string>(value);
     } else if (name == "ignore_eos") {
@@ -98,8 +101,25 @@ GenerationSettings to_settings(const nb::dict& values) {
 // "auto", "none" or "required"; the function that is called, or ""; whether several calls may come.
 using Choice = std::tuple<std::string, std::string, bool>;
 
-ChatOptions to_chat_options(const std::string& tools, const Choice& choice, const std::string& more) {
-  ChatOptions options{.tools = tools, .template_values = more};
+std::optional<ReasoningEffort> to_effort(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const auto& [known, effort] :
+       {std::pair("none", ReasoningEffort::none), std::pair("minimal", ReasoningEffort::minimal),
+        std::pair("low", ReasoningEffort::low), std::pair("medium", ReasoningEffort::medium),
+        std::pair("high", ReasoningEffort::high), std::pair("xhigh", ReasoningEffort::xhigh)}) {
+    if (name == known) return effort;
+  }
+  throw Error(ErrorCode::internal, "there is no effort '" + name + "'");
+}
+
+// What becomes of a conversation, besides its messages.
+struct Asked {
+  std::string tools, more, reasoning;
+};
+
+ChatOptions to_chat_options(const Asked& asked, const Choice& choice) {
+  ChatOptions options{.tools = asked.tools, .template_values = asked.more};
+  options.reasoning = to_effort(asked.reasoning);
   const auto& [which, name, allows_several] = choice;
   if (which == "none") options.tool_choice = ToolChoice::none;
   if (which == "required") options.tool_choice = ToolChoice::required;
@@ -270,32 +290,34 @@ class LoadedGenerator {
   }
 
   [[nodiscard]] ChatCompletion chat(std::vector<Message> given, const std::string& tools, const Choice& choice,
-                                    const std::string& more, const nb::dict& values) const {
+                                    const std::string& more, const std::string& reasoning,
+                                    const nb::dict& values) const {
     const std::shared_ptr<const Generator> generator = opened();
     const GenerationSettings settings = to_settings(values);
     const std::vector<ChatMessage> messages = to_messages(std::move(given));
-    const ChatOptions options = to_chat_options(tools, choice, more);
+    const ChatOptions options = to_chat_options({tools, more, reasoning}, choice);
     return without_gil([&](const Interruptible& interruptible) {
       return drained(generator->stream_chat(messages, settings, options), interruptible);
     });
   }
 
   [[nodiscard]] HeldChatStream stream_chat(std::vector<Message> given, const std::string& tools, const Choice& choice,
-                                           const std::string& more, const nb::dict& values) const {
+                                           const std::string& more, const std::string& reasoning,
+                                           const nb::dict& values) const {
     const std::shared_ptr<const Generator> generator = opened();
     const GenerationSettings settings = to_settings(values);
     const std::vector<ChatMessage> messages = to_messages(std::move(given));
-    const ChatOptions options = to_chat_options(tools, choice, more);
+    const ChatOptions options = to_chat_options({tools, more, reasoning}, choice);
     return without_gil([&](const Interruptible& /*unused*/) {
       return HeldChatStream(generator->stream_chat(messages, settings, options));
     });
   }
 
   [[nodiscard]] std::string chat_prompt(std::vector<Message> given, const std::string& tools, const std::string& more,
-                                        bool add_generation_prompt) const {
-    return opened()->chat_prompt(
-        to_messages(std::move(given)),
-        {.tools = tools, .template_values = more, .add_generation_prompt = add_generation_prompt});
+                                        const std::string& reasoning, bool add_generation_prompt) const {
+    ChatOptions options = to_chat_options({tools, more, reasoning}, {"auto", "", true});
+    options.add_generation_prompt = add_generation_prompt;
+    return opened()->chat_prompt(to_messages(std::move(given)), options);
   }
 
  private:
@@ -377,11 +399,11 @@ void bind_generator(nb::module_& module) {
       .def("generate", &LoadedGenerator::generate, nb::arg("prompt"), nb::arg("settings"))
       .def("stream", &LoadedGenerator::stream, nb::arg("prompt"), nb::arg("settings"))
       .def("chat", &LoadedGenerator::chat, nb::arg("messages"), nb::arg("tools"), nb::arg("tool_choice"),
-           nb::arg("template_values"), nb::arg("settings"))
+           nb::arg("template_values"), nb::arg("reasoning"), nb::arg("settings"))
       .def("stream_chat", &LoadedGenerator::stream_chat, nb::arg("messages"), nb::arg("tools"), nb::arg("tool_choice"),
-           nb::arg("template_values"), nb::arg("settings"))
+           nb::arg("template_values"), nb::arg("reasoning"), nb::arg("settings"))
       .def("chat_prompt", &LoadedGenerator::chat_prompt, nb::arg("messages"), nb::arg("tools"),
-           nb::arg("template_values"), nb::arg("add_generation_prompt"))
+           nb::arg("template_values"), nb::arg("reasoning"), nb::arg("add_generation_prompt"))
       .def(
           "memory_needed",
           [](const LoadedGenerator& generator, std::size_t tokens) {

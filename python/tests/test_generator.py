@@ -137,6 +137,12 @@ def test_a_chat(generator: gpux.Generator) -> None:
     assert (opened.reasoning, opened.content) == ("why", "yes")
 
 
+def test_a_chat_asks_for_reasoning(generator: gpux.Generator) -> None:
+    with pytest.raises(gpux.Usage, match="reasoning is 'much'; accepted: none, minimal, low, medium, high, xhigh"):
+        generator.chat(MESSAGES, reasoning="much")  # type: ignore[arg-type]
+    assert generator.chat_prompt(MESSAGES, reasoning=None) == generator.chat_prompt(MESSAGES)
+
+
 def test_a_chat_with_tools(generator: gpux.Generator) -> None:
     call = r'<tool_call>\{"name": "add", "arguments": \{"a": 1\}\}</tool_call>'
     answer = generator.chat(MESSAGES, tools=TOOLS, regex=call, seed=1)
@@ -216,6 +222,8 @@ def test_a_progress_that_raises(folder: Path) -> None:
         ({"regex": "a", "json_object": True}, "regex and json_object are given"),
         ({"logit_bias": [1]}, "logit_bias is"),
         ({"cache_salt": 1}, "cache_salt is 1"),
+        ({"bad_words": [""]}, "bad_words has a text of 0 bytes; accepted: 1 to 256"),
+        ({"bad_words": "a", "json_object": True}, "bad_words is set, and a constraint"),
         ({"cache_salt": "a" * 1025}, "cache_salt has 1025 bytes; accepted: up to 1024"),
     ],
 )

@@ -83,6 +83,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       limit_(0),
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
+      bad_words_(context.tokenizer, request_.settings.bad_words),
       stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
               request_.shown_tokens) {
   // A text of a given form stands for itself.
@@ -113,10 +114,12 @@ void Sequence::start(std::size_t cached) {
 std::uint32_t Sequence::choose(std::span<const float> logits) {
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   const bool may_end = generated >= request_.settings.min_tokens;
-  const bool is_plain = sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_;
+  const bool is_plain =
+      sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_ && bad_words_.is_empty();
   if (is_plain && (may_end || ends_.empty())) return greedy_token(logits);
   std::vector<float> changed(logits.begin(), logits.end());
   if (constraint_) constraint_->apply(changed);
+  bad_words_.apply(changed, std::span(tokens_).subspan(prompt_tokens_));
   if (!may_end) {
     for (const std::uint32_t end : ends_) {
       if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();
@@ -154,6 +157,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   if (generated == 0) completion_.time_to_first_token = Clock::now() - request_.arrived;
   if (has(ends_, token)) {
     completion_.end_token = token;
+    if (has(request_.settings.stop_tokens, token)) completion_.stop_token = token;
     return FinishReason::stop;
   }
   if (constraint_) constraint_->accept(token);

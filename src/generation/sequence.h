@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "generation/bad_words.h"
 #include "generation/engine.h"
 #include "generation/sampling.h"
 #include "generation/settings.h"
@@ -71,6 +72,7 @@ class Sequence {
   std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
   std::vector<std::uint32_t> ends_;
   Sampling sampling_;
+  BadWords bad_words_;
   TokenCounts counts_;  // where the sampling depends on them
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;

@@ -65,6 +65,17 @@ void check(const GenerationSettings& settings) {
                                                    setting_named("stop"), text.size(), limit_stop_bytes));
     }
   }
+  constexpr std::size_t limit_words = 256, limit_word_bytes = 256;
+  if (settings.bad_words.size() > limit_words) {
+    throw Error(ErrorCode::usage, format_message("{} has {} texts; accepted: up to {}", setting_named("bad_words"),
+                                                 settings.bad_words.size(), limit_words));
+  }
+  for (const std::string& text : settings.bad_words) {
+    if (text.empty() || text.size() > limit_word_bytes) {
+      throw Error(ErrorCode::usage, format_message("{} has a text of {} bytes; accepted: 1 to {}",
+                                                   setting_named("bad_words"), text.size(), limit_word_bytes));
+    }
+  }
   constexpr std::size_t limit_salt_bytes = 1024;
   if (settings.cache_salt.size() > limit_salt_bytes) {
     throw Error(ErrorCode::usage, format_message("{} has {} bytes; accepted: up to {}", setting_named("cache_salt"),
@@ -78,6 +89,10 @@ void check(const GenerationSettings& settings) {
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
     throw Error(ErrorCode::usage,
                 format_message("{} is set, and a constraint; accepted: one of them", setting_named("ignores_end")));
+  }
+  if (settings.constraint.kind != OutputConstraint::Kind::none && !settings.bad_words.empty()) {
+    throw Error(ErrorCode::usage,
+                format_message("{} is set, and a constraint; accepted: one of them", setting_named("bad_words")));
   }
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.min_tokens != 0) {
     throw Error(ErrorCode::usage,

@@ -388,6 +388,25 @@ void say_what_is_unchecked(const HubModelInfo& info, std::span<const std::string
                           info.repository, unknown, counted(names.size(), "file")));
 }
 
+// Weights of the repository that were not chosen, and how they are.
+void say_what_else_there_is(const registry::OtherWeights& others, const std::string& repository,
+                            const PullContext& context) {
+  const auto list_of = [](const std::vector<std::string>& names) {
+    constexpr std::size_t listed = 12;
+    const std::vector<std::string> first(names.begin(),
+                                         names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), listed)));
+    return join(first) + (names.size() > listed ? ", …" : "");
+  };
+  if (!others.precisions.empty()) {
+    context.say(fmt::format("{} also has ONNX files in other precisions (precision): {}", repository,
+                            list_of(others.precisions)));
+  }
+  if (!others.quantizations.empty()) {
+    context.say(
+        fmt::format("{0} also has GGUF files ({0}:QUANTIZATION): {1}", repository, list_of(others.quantizations)));
+  }
+}
+
 // The package of what was downloaded to the folder, and what it is in a few words.
 std::pair<StoredPackage, std::string> store_downloaded(const registry::FileChoice& choice, const fs::path& folder,
                                                        const std::string& repository, const Reference& name,
@@ -452,6 +471,7 @@ PulledModel pull_from_hub(const registry::HubReference& reference, const Referen
   }
   context.say(fmt::format("{} at {}: {} ({})", repository, revision_text(info.commit), total_of(info, choice.files),
                           origin.file.empty() ? "safetensors" : origin.file));
+  say_what_else_there_is(registry::other_weights(names, request, origin.file), repository, context);
   for (const std::string& file : choice.left_out) {
     context.say(fmt::format("{} is pickled, so it is not read: the model is stored without this head", file));
   }

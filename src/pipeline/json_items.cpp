@@ -70,6 +70,13 @@ bool is_json(std::string_view name, std::span<const DeclaredValue> declared) {
                      [&](const DeclaredValue& output) { return output.is_json && output.name == name; });
 }
 
+// The text of {"b64": TEXT}, which is how TensorFlow Serving writes bytes; empty for all else.
+std::string_view base64_text(std::string_view value) {
+  if (!is_object(value)) return {};
+  const std::vector<JsonInput> members = split_object(value);
+  return members.size() == 1 && members.front().name == "b64" ? members.front().raw : std::string_view();
+}
+
 void append_json_texts(std::string& out, const Tensor& texts) {
   out += '[';
   bool first = true;
@@ -189,6 +196,28 @@ NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const S
   return {{entry.name, read_json_input(text, entry, image, images)}};
 }
 
+NamedValues read_json_row(std::string_view text, const Signature& signature, const ImageInput* image, Images images) {
+  const auto read = [&](std::string_view value, const SignatureEntry& entry) {
+    const std::string_view base64 = base64_text(value);
+    if (!base64.empty()) value = base64;
+    const bool has_axis =
+        entry.type.kind == ValueKind::tensor && !(entry.type.dimensions && entry.type.dimensions->empty());
+    return has_axis ? read_json_input(fmt::format("[{}]", value), entry, image, images)
+                    : read_json_input(value, entry, image, images);
+  };
+  NamedValues row;
+  if (is_object(text) && base64_text(text).empty()) {
+    for (const JsonInput& member : split_object(text)) {
+      const SignatureEntry& entry = input_entry(signature, member.name);
+      row.emplace_back(entry.name, read(member.raw, entry));
+    }
+    return row;
+  }
+  const SignatureEntry& entry = only_input(signature, "a JSON value");
+  row.emplace_back(entry.name, read(text, entry));
+  return row;
+}
+
 Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image) {
   const UnreadItems unread = split_json_items(text);
   Items read;
@@ -232,6 +261,33 @@ void append_result(std::string& out, const NamedValues& result, std::span<const 
       append_labels(out, *tensor, *output, nonfinite);
     }
     out += '}';
+  }
+  out += '}';
+}
+
+void append_row(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,
+                NonFinite nonfinite) {
+  const auto append_value = [&](const std::string& name, const Value& value) {
+    std::string text;
+    const Tensor* tensor = value.tensor();
+    if (tensor != nullptr && is_json(name, declared)) {
+      append_json_texts(text, *tensor);
+    } else {
+      append_json(text, value, nonfinite);
+    }
+    const bool is_row = tensor != nullptr && !tensor->shape().empty() && tensor->shape().front() == 1;
+    out += is_row ? std::string_view(text).substr(1, text.size() - 2) : std::string_view(text);
+  };
+  if (result.size() == 1) {
+    append_value(result.front().first, result.front().second);
+    return;
+  }
+  out += '{';
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (i != 0) out += ", ";
+    append_json_string(out, result[i].first);
+    out += ": ";
+    append_value(result[i].first, result[i].second);
   }
   out += '}';
 }

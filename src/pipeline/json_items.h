@@ -54,6 +54,11 @@ NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const S
 /// place.
 Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
+/// Reads one row of a batch: an object {input: value} or the bare value of the model's only input, each without the
+/// batch axis, which is added with size 1. {"b64": TEXT} stands for a text in base64. Errors as of read_json_item().
+NamedValues read_json_row(std::string_view text, const Signature& signature, const ImageInput* image = nullptr,
+                          Images images = Images::read);
+
 /// Reads JSON lines, one object per line; always a list.
 Items read_json_lines(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
@@ -65,6 +70,11 @@ Value read_json_input(std::string_view text, const SignatureEntry& entry, const 
 /// JSON stand as they are.
 void append_result(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,
                    NonFinite nonfinite);
+
+/// The result of a run of one row, each output without its first axis where that has the size 1: the bare value of an
+/// only output, else an object. Texts that `declared` says are JSON stand as they are.
+void append_row(std::string& out, const NamedValues& result, std::span<const DeclaredValue> declared,
+                NonFinite nonfinite);
 
 /// Results as JSON: an object, or a list of them.
 std::string results_json(const std::vector<NamedValues>& results, bool is_list, std::span<const DeclaredValue> declared,

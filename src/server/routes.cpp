@@ -8,6 +8,8 @@
 
 #include "server/protocols/anthropic/routes.h"
 #include "server/protocols/cohere/routes.h"
+#include "server/protocols/kserve/routes.h"
+#include "server/protocols/llama_cpp/routes.h"
 #include "server/protocols/ollama/routes.h"
 #include "server/protocols/open_inference/routes.h"
 #include "server/protocols/openai/routes.h"
@@ -63,7 +65,7 @@ struct Captures {
   std::optional<std::string_view> name, version, id;
 };
 
-// Fills the captures where the pattern fits.
+// Fills the captures where the pattern fits. A name may have a verb behind it: "{name}:predict".
 bool fits(std::string_view pattern, std::span<const std::string_view> segments, Captures& captures) {
   captures = {};
   if (segments.empty()) return pattern == "/";
@@ -73,8 +75,11 @@ bool fits(std::string_view pattern, std::span<const std::string_view> segments, 
     const std::size_t end = std::min(pattern.find('/'), pattern.size());
     const std::string_view part = pattern.substr(0, end);
     pattern.remove_prefix(end);
-    if (part == "{name}") {
-      captures.name = segment;
+    constexpr std::string_view name = "{name}";
+    if (part.starts_with(name)) {
+      const std::string_view verb = part.substr(name.size());
+      if (!segment.ends_with(verb) || (!verb.empty() && segment.size() == verb.size())) return false;
+      captures.name = segment.substr(0, segment.size() - verb.size());
     } else if (part == "{version}") {
       captures.version = segment;
     } else if (part == "{id}") {
@@ -96,14 +101,16 @@ Protocol protocol_of(std::span<const std::string_view> segments) {
   return first_segment == "api" ? Protocol::ollama : Protocol::own;
 }
 
-// Of the routes that fit; of those without captures where there are any, which are there for this path alone.
+// Of the routes that fit; of those without captures, or with a verb behind them, where there are any: they are there
+// for this path alone.
 std::vector<std::string> allowed_methods(std::span<const std::string_view> parts) {
   std::vector<std::string> allowed;
   bool is_exact = false;
   Captures captures;
   for (const Route& route : all_routes()) {
     if (!fits(route.path, parts, captures)) continue;
-    const bool is_own = route.path.find('{') == std::string_view::npos;
+    const bool is_own =
+        route.path.find('{') == std::string_view::npos || route.path.find("}:") != std::string_view::npos;
     if (is_exact && !is_own) continue;
     if (is_own && !std::exchange(is_exact, true)) allowed.clear();
     if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.emplace_back(route.method);
@@ -117,9 +124,9 @@ std::span<const Route> all_routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> joined;
     for (const std::span<const Route> some :
-         {own::routes(), open_inference_v2::routes(), openai::routes(), responses::routes(), anthropic::routes(),
-          ollama::routes(), tei::routes(), cohere::routes(), own::document_routes(),
-          open_inference_v2::repository_routes()}) {
+         {own::routes(), open_inference_v2::routes(), kserve::routes(), openai::routes(), responses::routes(),
+          anthropic::routes(), ollama::routes(), tei::routes(), llama_cpp::routes(), cohere::routes(),
+          own::document_routes(), open_inference_v2::repository_routes()}) {
       joined.insert(joined.end(), some.begin(), some.end());
     }
     return joined;

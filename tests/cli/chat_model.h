@@ -32,16 +32,19 @@ inline std::string token_of(char character) {
 inline constexpr const char* end_of_thinking = "102";
 
 /// Stores a decoder whose tokens are characters, with random weights, under this name. Without a template it takes no
-/// messages.
+/// messages. `more_tokens` follow the others.
 inline void store_chat_model(const Program& gpux, const std::string& name, std::string_view chat_template,
-                             const std::string& generation = R"({"eos_token_id": 2, "do_sample": true})") {
+                             const std::string& generation = R"({"eos_token_id": 2, "do_sample": true})",
+                             const std::vector<std::string>& more_tokens = {}) {
   namespace fs = std::filesystem;
   const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/qwen3";
   const fs::path folder = gpux.folder().path() / name;
   fs::create_directory(folder);
   for (const char* file : {"config.json", "model.safetensors"}) fs::copy_file(source / file, folder / file);
   gpux.folder().write(name + "/generation_config.json", generation);
-  gpux.folder().write(name + "/tokenizer.json", made_tokenizer("metaspace", {"\": ", "12", "true", "\n", "</think>"}));
+  std::vector<std::string> words{"\": ", "12", "true", "\n", "</think>"};
+  words.insert(words.end(), more_tokens.begin(), more_tokens.end());
+  gpux.folder().write(name + "/tokenizer.json", made_tokenizer("metaspace", words));
   if (!chat_template.empty()) gpux.folder().write(name + "/chat_template.jinja", std::string(chat_template));
   const Outcome imported = gpux.run({"import", folder.string(), "-t", name});
   ASSERT_EQ(imported.code, 0) << imported.err;

@@ -105,6 +105,74 @@ TEST_F(ServeChat, AnswersWholeAsStreamed) {
   }
 }
 
+TEST_F(ServeChat, WritesNoBadWordsAndSaysWhatEndedAText) {
+  Json body = request("go on", 3, 40);
+  body["ignore_eos"] = true;
+  const std::string usual = chat(body).at("choices").at(0).at("message").at("content");
+  ASSERT_GT(usual.size(), 12U);
+  // Tokens are characters.
+  const std::string word = usual.substr(8, 2);
+  ASSERT_THAT(usual, HasSubstr(word));
+  body["bad_words"] = {word};
+  const std::string without = chat(body).at("choices").at(0).at("message").at("content");
+  EXPECT_THAT(without, testing::Not(HasSubstr(word)));
+  EXPECT_FALSE(without.empty());
+  body.erase("bad_words");
+
+  body["stop"] = {word};
+  EXPECT_EQ(chat(body).at("choices").at(0).at("stop_reason"), word);
+  EXPECT_EQ(streamed(body).back().at("choices").at(0).at("stop_reason"), word);
+  body.erase("stop");
+  body["stop_token_ids"] = {std::stoi(token_of(word[0]))};
+  EXPECT_EQ(chat(body).at("choices").at(0).at("stop_reason"), std::stoi(token_of(word[0])));
+  body.erase("stop_token_ids");
+  EXPECT_FALSE(chat(body).at("choices").at(0).contains("stop_reason"));
+
+  body["bad_words"] = {""};
+  EXPECT_THAT(refusal(body), HasSubstr("bad_words has a text of 0 bytes; accepted: 1 to 256"));
+  body["bad_words"] = {"a"};
+  body["ignore_eos"] = false;
+  body["response_format"] = {{"type", "json_object"}};
+  EXPECT_THAT(refusal(body), HasSubstr("bad_words"));
+}
+
+// As llama.cpp's and vLLM's clients ask.
+TEST_F(ServeChat, TellsItsTokensAndTemplate) {
+  const Json asked = {{"model", "chatty"}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}};
+  const std::string prompt = server_->json(post("/apply-template", asked.dump())).at("prompt");
+  EXPECT_THAT(prompt, testing::AllOf(HasSubstr("user"), HasSubstr("hi")));
+
+  const Json whole = server_->json(post("/tokenize", Json{{"content", "sayhi"}}.dump()));
+  const Json pieces = server_->json(post("/tokenize", Json{{"content", "sayhi"}, {"with_pieces", true}}.dump()));
+  std::string text;
+  Json ids = Json::array();
+  for (const Json& piece : pieces.at("tokens")) {
+    ids.push_back(piece.at("id"));
+    text += piece.at("piece");
+  }
+  EXPECT_EQ(ids, whole.at("tokens"));
+  EXPECT_THAT(text, HasSubstr("sayhi"));
+  const Json counted = server_->json(post("/tokenize", Json{{"model", "chatty"}, {"prompt", "sayhi"}}.dump()));
+  EXPECT_EQ(counted.at("count"), counted.at("tokens").size());
+  EXPECT_TRUE(counted.at("token_strs").is_null());
+  const Json back = server_->json(post("/detokenize", Json{{"tokens", ids}}.dump()));
+  EXPECT_THAT(back.at("content").get<std::string>(), HasSubstr("sayhi"));
+  EXPECT_EQ(back.at("prompt"), back.at("content"));
+  EXPECT_EQ(server_->json(post("/detokenize", R"({"tokens": []})")).at("content"), "");
+
+  const Json properties = server_->json(get("/props?model=chatty"));
+  EXPECT_EQ(properties.at("model_alias"), "chatty");
+  EXPECT_EQ(counted.at("max_model_len"), properties.at("default_generation_settings").at("n_ctx"));
+  EXPECT_EQ(properties.at("chat_template"), plain_template);
+  EXPECT_EQ(server_->json(get("/slots")).size(), properties.at("total_slots"));
+
+  EXPECT_THAT(server_->json(post("/tokenize", R"({"content": "a", "parse_special": false})"), 422).dump(),
+              HasSubstr("parse_special: special tokens in a text are always read as such"));
+  EXPECT_THAT(refusal({{"tokens", {"a"}}}, "/detokenize"), HasSubstr("tokens"));
+  EXPECT_THAT(server_->json(get("/props?model=none"), 404).at("error").at("message").get<std::string>(),
+              HasSubstr("none"));
+}
+
 TEST_F(ServeChat, ObeysItsSettings) {
   Json body = request("go on", 3, 12);
   body["ignore_eos"] = true;
@@ -971,6 +1039,46 @@ TEST(ServeTexts, GiveKeysAndValuesWhatWorkerProcessesLeave) {
   ASSERT_GT(worker_bytes, 0);
   // The processes have grown a little since the last load.
   EXPECT_LT(2 * limit + server_bytes + worker_bytes / 2, 2.0 * (1 << 30));
+}
+
+TEST(ServeCompletions, FillInTheMiddle) {
+  const Program gpux;
+  store_chat_model(gpux, "coder", plain_template, R"({"eos_token_id": 2})",
+                   {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>"});
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"coder", "chatty", "--no-grpc"});
+  const auto tokens_of = [&](const std::string& text) {
+    return server.json(post("/tokenize", Json{{"model", "coder"}, {"content", text}}.dump())).at("tokens");
+  };
+  // The same prompt by its tokens. The markers follow the end of reasoning.
+  const int marker = std::stoi(end_of_thinking) + 1;
+  Json prompt = {marker};
+  for (const Json& token : tokens_of("a=")) prompt.push_back(token);
+  prompt.push_back(marker + 1);
+  for (const Json& token : tokens_of("+c")) prompt.push_back(token);
+  prompt.push_back(marker + 2);
+  Json asked = {{"model", "coder"}, {"prompt", "a="}, {"suffix", "+c"}, {"max_tokens", 6}, {"seed", 1}};
+  asked["add_special_tokens"] = false;
+  const Json filled = server.json(post("/v1/completions", asked.dump()));
+  asked.erase("suffix");
+  asked["prompt"] = prompt;
+  const Json same = server.json(post("/v1/completions", asked.dump()));
+  EXPECT_EQ(filled.at("usage").at("prompt_tokens"), prompt.size());
+  // All but the last token of the same prompt are in the cache.
+  EXPECT_EQ(same.at("usage").at("prompt_tokens_details").at("cached_tokens"), prompt.size() - 1);
+  EXPECT_EQ(filled.at("choices").at(0).at("text"), same.at("choices").at(0).at("text"));
+  const Json of_ollama = server.json(
+      post("/api/generate",
+           R"({"model": "coder", "prompt": "a=", "suffix": "+c", "stream": false, "options": {"num_predict": 6}})"));
+  EXPECT_GE(of_ollama.at("prompt_eval_count"), prompt.size());
+
+  asked["suffix"] = "b";
+  const Json error = server.json(post("/v1/completions", asked.dump()), 400).at("error");
+  EXPECT_EQ(error.at("param"), "suffix");
+  EXPECT_EQ(error.at("message"), "suffix goes with a text as prompt, and not with tokens");
+  const char* without = R"({"model": "chatty", "prompt": "a", "suffix": "b"})";
+  EXPECT_THAT(server.json(post("/v1/completions", without), 400).at("error").at("message").get<std::string>(),
+              HasSubstr("the vocabulary of 'chatty' has no tokens that mark a middle"));
 }
 
 TEST(ServeCompletions, SayWhatAModelWithoutATemplateCanDo) {

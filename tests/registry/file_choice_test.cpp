@@ -196,6 +196,32 @@ TEST(FileChoice, TakesOneGgufFile) {
   EXPECT_EQ(choose_files(both, {.quantization = "Q4_K_M"}, "hf.co/x").gguf_file, "x-Q4_K_M.gguf");
 }
 
+TEST(FileChoice, TellsWhatElseCouldBeChosen) {
+  const Names both{"model.safetensors", "onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_int8.onnx",
+                   "x-Q4_K_M.gguf",     "x-Q8_0.gguf",     "mmproj-F16.gguf",      "config.json"};
+
+  struct Row {
+    FileRequest request;
+    std::string chosen;
+    Names precisions, quantizations;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {{}, "onnx/model.onnx", {"fp16", "int8"}, {"Q4_K_M", "Q8_0"}},
+           {{.precision = "int8"}, "onnx/model_int8.onnx", {"fp16", "fp32"}, {"Q4_K_M", "Q8_0"}},
+           {{.quantization = "Q8_0"}, "x-Q8_0.gguf", {"fp16", "fp32", "int8"}, {"Q4_K_M"}},
+       }) {
+    SCOPED_TRACE(row.chosen);
+    const FileChoice choice = choose_files(both, row.request, "hf.co/x");
+    ASSERT_EQ(choice.gguf_file.empty() ? choice.model_file : choice.gguf_file, row.chosen);
+    const OtherWeights others = other_weights(both, row.request, row.chosen);
+    EXPECT_EQ(others.precisions, row.precisions);
+    EXPECT_EQ(others.quantizations, row.quantizations);
+  }
+  const OtherWeights none = other_weights(Names{"model.safetensors", "config.json"}, {}, "");
+  EXPECT_TRUE(none.precisions.empty() && none.quantizations.empty());
+}
+
 std::string module_at(const std::string& path) {
   return R"({"type": "a.Dense", "path": ")" + path + R"("})";
 }

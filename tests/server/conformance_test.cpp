@@ -169,6 +169,10 @@ const std::vector<Interface>& interfaces() {
       {"Jina rerank",
        "/v1/rerank",
        {"model", "query", "documents", "top_n", "return_documents", "return_embeddings", "truncation"}},
+      {"KServe and TensorFlow Serving :predict",
+       "/v1/models/{name}:predict",
+       {"instances", "inputs", "parameters", "signature_name"}},
+      {"llama.cpp and vLLM /detokenize", "/detokenize", {"tokens", "model"}},
   };
   return all;
 }

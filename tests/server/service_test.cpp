@@ -187,6 +187,54 @@ TEST_F(RequestsOfAService, AnItemThatIsWrongIsNamedAndEndsTheRest) {
   EXPECT_THAT(post("/models/add/predict", R"([{"x": 1}])")->answer().text, HasSubstr("item 0"));
 }
 
+TEST_F(RequestsOfAService, InstancesAreRowsOfABatch) {
+  serve();
+  const auto rows = post("/v1/models/add:predict", R"({"instances": [[1, 2, 3], {"x": [4, 5, 6]}]})");
+  const auto items = post("/models/add/predict", R"([{"x": [[1, 2, 3]]}, {"x": [[4, 5, 6]]}])");
+  ASSERT_EQ(rows->answer().status, 200) << rows->answer().text;
+  Json predictions = Json::array();
+  for (const Json& item : Json::parse(items->answer().text)) predictions.push_back(item.begin().value().at(0));
+  EXPECT_EQ(Json::parse(rows->answer().text), (Json{{"predictions", predictions}}));
+  const std::string image = R"({"b64": ")" + base64_of(black_png(1)) + R"("})";
+  const auto digits =
+      post("/v1/models/digits:predict", R"({"instances": [)" + image + R"(, {"image": )" + image + "}]}");
+  ASSERT_EQ(digits->answer().status, 200) << digits->answer().text;
+  const Json scores = Json::parse(digits->answer().text).at("predictions");
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores.at(0).size(), 10U);
+  EXPECT_EQ(scores.at(0), scores.at(1));
+  EXPECT_EQ(memory_->held_bytes(), 0U);
+}
+
+TEST_F(RequestsOfAService, InstancesThatDoNotFitAreNamed) {
+  serve();
+
+  struct Line {
+    const char *body, *problem;
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {"[[1, 2, 3]]", "the body is no object"},
+           {"{}", "instances is missing"},
+           {R"({"instances": null})", "instances is missing"},
+           {R"({"instances": []})", "instances is empty"},
+           {R"({"instances": 1})", "instances is no list"},
+           {R"({"instances": [[1, 2, 3], [1, "a", 3]]})", "instance 1: "},
+           {R"({"instances": [{"y": [1, 2, 3]}]})", "instance 0: there is no input 'y'"},
+           {R"({"inputs": {"x": [[1, 2, 3]]}})", "inputs: accepted is a list of rows, as 'instances'"},
+           {R"({"instances": [[1, 2, 3]], "signature_name": "other"})", "signature_name: a model has one signature"},
+           {R"({"instances": [[1, 2, 3]], "parameters": {"a": 1}})", "parameters: models have no parameters"},
+       }) {
+    SCOPED_TRACE(line.body);
+    const auto refused = post("/v1/models/add:predict", line.body);
+    EXPECT_EQ(refused->answer().status, 400);
+    EXPECT_THAT(Json::parse(refused->answer().text).at("error").get<std::string>(), HasSubstr(line.problem));
+  }
+  const char* usual = R"({"instances": [[1, 2, 3]], "signature_name": "serving_default", "parameters": {}})";
+  EXPECT_EQ(post("/v1/models/add:predict", usual)->answer().status, 200);
+  EXPECT_EQ(post("/v1/models/none:predict", usual)->answer().status, 404);
+}
+
 TEST_F(RequestsOfAService, ManyImagesAreAnsweredInOrder) {
   constexpr std::size_t images = 2000;
   serve(std::uint64_t{4} << 20);

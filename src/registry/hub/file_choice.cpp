@@ -411,4 +411,22 @@ FileChoice choose_files(std::span<const std::string> names, const FileRequest& r
   return choice;
 }
 
+OtherWeights other_weights(std::span<const std::string> names, const FileRequest& request,
+                           const std::string& model_file) {
+  const std::vector<std::string> onnx_files = matching(names, is_onnx_file);
+  std::set<std::string> precisions, quantizations;
+  for (const ExportedVariant& variant :
+       sort_exported_files(onnx_files, request.is_x86, request.adds_bytes_exactly).variants) {
+    if (variant.file != model_file && variant.precision != request.precision) precisions.insert(variant.precision);
+  }
+  const std::string standard = default_onnx_file(names);
+  if (!standard.empty() && standard != model_file) precisions.insert("fp32");
+  for (const std::string& file : matching(names, is_gguf_model)) {
+    const std::string quantization = quantization_of(file);
+    if (file != model_file && !quantization.empty()) quantizations.insert(quantization);
+  }
+  return {.precisions = {precisions.begin(), precisions.end()},
+          .quantizations = {quantizations.begin(), quantizations.end()}};
+}
+
 }  // namespace gpux::registry

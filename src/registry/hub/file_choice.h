@@ -57,4 +57,13 @@ RepositoryLayout read_layout(std::span<const std::string> names, const FileReque
 /// weights.
 FileChoice choose_files(std::span<const std::string> names, const FileRequest& request, std::string_view repository);
 
+/// What else of the repository can be chosen in place of `model_file`, which choose_files() chose (empty: safetensors):
+/// "fp16", "int8" for `precision`, "Q8_0" for `quantization`. Pure.
+struct OtherWeights {
+  std::vector<std::string> precisions, quantizations;
+};
+
+OtherWeights other_weights(std::span<const std::string> names, const FileRequest& request,
+                           const std::string& model_file);
+
 }  // namespace gpux::registry

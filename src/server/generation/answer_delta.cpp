@@ -41,6 +41,7 @@ void AnswerDelta::append(AnswerDelta&& next) {
   scores.insert(scores.end(), std::make_move_iterator(next.scores.begin()), std::make_move_iterator(next.scores.end()));
   finish_reason = std::move(next.finish_reason);
   stop_text = std::move(next.stop_text);
+  stop_token = next.stop_token;
 }
 
 }  // namespace gpux::server

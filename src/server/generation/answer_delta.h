@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +26,10 @@ struct AnswerDelta {
   std::string text;
   std::string reasoning;
   std::vector<ToolCallDelta> tool_calls;
-  std::vector<TokenScore> scores;  ///< of its tokens, where requested
-  std::string finish_reason;       ///< "stop", "length", "tool_calls"; empty: it goes on
-  std::string stop_text;           ///< the text of GenerationSettings::stop that ended it; empty: none did
+  std::vector<TokenScore> scores;           ///< of its tokens, where requested
+  std::string finish_reason;                ///< "stop", "length", "tool_calls"; empty: it goes on
+  std::optional<std::uint32_t> stop_token;  ///< of GenerationSettings::stop_tokens, the one that ended it
+  std::string stop_text;                    ///< the text of GenerationSettings::stop that ended it; empty: none did
 
   /// About what it takes in memory, and in an event.
   [[nodiscard]] std::size_t bytes() const noexcept;

@@ -41,6 +41,7 @@ void AnswerWriter::ended(std::size_t choice, Completion&& completion) {
   const bool is_complete = completion.reason == FinishReason::stop;
   delta.finish_reason = calls_tools && is_complete ? "tool_calls" : to_string(completion.reason);
   delta.stop_text = std::move(completion.stop_text);
+  delta.stop_token = completion.stop_token;
   if (choice % answers_ == 0) {
     usage_.prompt_tokens += completion.prompt_tokens;
     usage_.cached_tokens += completion.cached_tokens;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "generation/infill.h"
 #include "server/generation/chat_reader.h"
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
@@ -18,6 +19,7 @@
 #include "server/protocols/chat_refusals.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/request_error.h"
+#include "server/protocols/request_json.h"
 #include "server/requests/api_keys.h"
 
 namespace gpux::server {
@@ -37,9 +39,9 @@ void require_short(std::string_view prompt, std::size_t context_length, const Na
       members.prompt, MemberProblem::too_long);
 }
 
-std::uint64_t cost_to_tokenize(const std::vector<TextInput>& prompts) {
-  std::uint64_t longest = 0;
-  for (const TextInput& prompt : prompts) {
+std::uint64_t cost_to_tokenize(const Continuation& continuation) {
+  std::uint64_t longest = continuation.suffix.size();
+  for (const TextInput& prompt : continuation.prompts) {
     const auto* text = std::get_if<std::string>(&prompt);
     if (text != nullptr) longest = std::max<std::uint64_t>(longest, text->size());
   }
@@ -66,7 +68,7 @@ std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes
                               (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
   const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
   return (chat != nullptr ? std::max(body_bytes, conversation_bytes(*chat)) * tokenizer_bytes_per_byte
-                          : cost_to_tokenize(continuation->prompts)) +
+                          : cost_to_tokenize(*continuation)) +
          (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
@@ -96,6 +98,7 @@ struct Planned {
   generation::EngineRequest asked;  // but for its prompt
   Prompts prompts;
   std::optional<generation::AnswerSettings> answer;  // none: the text is the answer
+  std::optional<std::string> prompt_text;            // of a conversation; none: it is not kept
 };
 
 // Refuses a text that no context holds, and holds what its tokens take while they are made.
@@ -116,12 +119,34 @@ void plan_conversation(const RouteCall& call, ServedModel& model, generation::Ch
       generation::plan_chat(*model.chat(), model.engine()->tokenizer(), std::move(chat), [&](std::string_view prompt) {
         note.end();
         hold_for_tokens(call, prompt, model.engine()->context_length(), members, scratch);
+        if (planned.prompt_text) planned.prompt_text->assign(prompt);
       });
   planned.prompts.push_back(std::exchange(plan.request.prompt, {}));
   planned.asked = std::move(plan.request);
   // The calls of a conversation differ, also where its requests have the same seed.
   plan.answer.id_seed = std::random_device()();
   planned.answer = std::move(plan.answer);
+}
+
+// The prompt for the text between `prefix`, which is null where the request has tokens, and the suffix.
+std::vector<std::uint32_t> infill_tokens(const RouteCall& call, const ServedModel& model, const std::string* prefix,
+                                         const Continuation& continuation, const NamedMembers& members,
+                                         GenerationSettings& settings) {
+  if (prefix == nullptr) refuse_member("suffix", "goes with a text as prompt, and not with tokens");
+  const text::Tokenizer& tokenizer = model.engine()->tokenizer();
+  const auto format = generation::infill_format_of(tokenizer);
+  if (!format) {
+    refuse_member("suffix", fmt::format(": the vocabulary of '{}' has no tokens that mark a middle to be filled in",
+                                        model.name()));
+  }
+  MemoryShare scratch(call.work.memory);
+  hold_for_tokens(call, continuation.suffix, model.engine()->context_length(), members, scratch);
+  for (const std::uint32_t token : format->end_tokens) {
+    if (std::ranges::find(settings.stop_tokens, token) == settings.stop_tokens.end()) {
+      settings.stop_tokens.push_back(token);
+    }
+  }
+  return generation::infill_prompt(tokenizer, *format, *prefix, continuation.suffix, continuation.special_tokens);
 }
 
 // Whether all prompts are tokens.
@@ -134,10 +159,12 @@ bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& req
   if (planned.prompts.empty()) planned.asked.settings = continuation.settings;
   const TextInput prompt = std::exchange(continuation.prompts[planned.prompts.size()], {});
   MemoryShare scratch(call.work.memory);
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    hold_for_tokens(call, *text, model.engine()->context_length(), request.members, scratch);
-  }
-  planned.prompts.push_back(tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer()));
+  const auto* text = std::get_if<std::string>(&prompt);
+  if (text != nullptr) hold_for_tokens(call, *text, model.engine()->context_length(), request.members, scratch);
+  planned.prompts.push_back(
+      continuation.suffix.empty()
+          ? tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer())
+          : infill_tokens(call, model, text, continuation, request.members, planned.asked.settings));
   return planned.prompts.size() == continuation.prompts.size();
 }
 
@@ -276,8 +303,8 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
   }
 }
 
-// Plans the request, here or by the readers, and hands it to `go_on`, or answers with the error.
-void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given,
+// Plans the request, here or by the readers, into what was begun, and hands it to `go_on`, or answers with the error.
+void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest given, Planned begun,
           std::function<void(const GenerationRequest& request, Planned planned)> go_on) {
   const auto request = std::make_shared<GenerationRequest>(std::move(given));
   if (const auto* chat = std::get_if<generation::ChatRequest>(&request->asked)) {
@@ -288,7 +315,7 @@ void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, Gene
       throw;
     }
   }
-  const auto planned = std::make_shared<Planned>();
+  const auto planned = std::make_shared<Planned>(std::move(begun));
   const std::uint64_t cost = cost_of(*request, call.request().body.text().size(), model->render_pace());
   do_units(call, cost, [call, model, request, planned, go_on = std::move(go_on)] {
     try {
@@ -310,18 +337,28 @@ void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, Gene
 }  // namespace
 
 void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request) {
-  plan(call, model, std::move(request), [call, model](const GenerationRequest& asked, Planned planned) {
+  plan(call, model, std::move(request), {}, [call, model](const GenerationRequest& asked, Planned planned) {
     start_texts(call, model, asked, std::move(planned));
   });
 }
 
 void count_tokens(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
                   std::function<std::string(std::size_t tokens)> render) {
-  plan(call, model, std::move(request),
+  plan(call, model, std::move(request), {},
        [call, render = std::move(render)](const GenerationRequest& /*asked*/, const Planned& planned) {
          std::size_t tokens = 0;
          for (const auto& prompt : planned.prompts) tokens += prompt.size();
          call.exchange->respond(http::Response::json(200, render(tokens)));
+       });
+}
+
+void render_prompt(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
+                   std::function<std::string(std::string_view prompt)> render) {
+  Planned begun;
+  begun.prompt_text.emplace();
+  plan(call, model, std::move(request), std::move(begun),
+       [call, render = std::move(render)](const GenerationRequest& /*asked*/, const Planned& planned) {
+         call.exchange->respond(http::Response::json(200, render(*planned.prompt_text)));
        });
 }
 

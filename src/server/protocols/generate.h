@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "server/models/served_model.h"
 #include "server/protocols/call.h"
@@ -19,5 +20,10 @@ void generate(const RouteCall& call, const std::shared_ptr<ServedModel>& model, 
 /// number of its tokens, or with the error. Errors of require_chat().
 void count_tokens(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
                   std::function<std::string(std::size_t tokens)> render);
+
+/// Plans the conversation as generate() does, generates nothing, and answers with the JSON that `render` makes of its
+/// prompt, or with the error. Errors of require_chat().
+void render_prompt(const RouteCall& call, const std::shared_ptr<ServedModel>& model, GenerationRequest request,
+                   std::function<std::string(std::string_view prompt)> render);
 
 }  // namespace gpux::server

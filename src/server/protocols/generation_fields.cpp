@@ -29,6 +29,7 @@ constexpr std::array<const char*, 6> constraint_members{"response_format", "guid
                                                         "guided_choice",   "guided_grammar", "structured_outputs"};
 
 constexpr std::size_t max_stop_tokens = 1024;
+constexpr std::size_t max_bad_words = 256, max_bad_word_bytes = 256;
 
 Json share_schema(const ServedList&) {
   return share();
@@ -61,7 +62,7 @@ constexpr std::array<Field, 9> sampling_table{{
     {"stop", texts, optional, stop_schema},
 }};
 
-constexpr std::array<Field, 18> openai_table{{
+constexpr std::array<Field, 19> openai_table{{
     {"model", text, optional, model_names},
     {"n", count, optional, [](const ServedList&) { return whole_from(1, max_answers); }},
     {"max_tokens", count},
@@ -73,6 +74,11 @@ constexpr std::array<Field, 18> openai_table{{
     {"ignore_eos", flag},
     {"skip_special_tokens", flag},
     {"cache_salt", text},
+    {"bad_words", texts, optional,
+     [](const ServedList&) {
+       return or_null(
+           list({{"type", "string"}, {"minLength", 1}, {"maxLength", max_bad_word_bytes / 4}}, 0, max_bad_words));
+     }},
     {"stream", flag},
     {"stream_options", object},
     {"response_format", object},
@@ -106,10 +112,9 @@ constexpr auto ignored_table = std::to_array<Field>({
 
 // What would change the answer, by OpenAI, vLLM, llama.cpp and OpenRouter.
 constexpr auto refused_table = std::to_array<Field>({
-    refused_field("bad_words", "accepted is logit_bias"),
     refused_field("use_beam_search", "answers are sampled; accepted: false", "false"),
     refused_field("length_penalty", "answers are sampled; accepted: 1", "1"),
-    refused_field("prompt_logprobs", "log probabilities are of the answer alone"),
+    refused_field("prompt_logprobs", "the model computes log probabilities of the answer alone; accepted: logprobs"),
     refused_field("truncate_prompt_tokens", "nothing is left out of a prompt"),
     refused_field("transforms", "nothing is left out of a prompt"),
     refused_field("include_stop_str_in_output", "answers end before the text of stop; accepted: false", "false"),
@@ -245,6 +250,7 @@ void read_sampling(Members& members, GenerationSettings& settings) {
   settings.ignores_end = members.flag("ignore_eos", false);
   settings.shows_special_tokens = !members.flag("skip_special_tokens", true);
   settings.cache_salt = members.text("cache_salt");
+  settings.bad_words = members.texts("bad_words");
   check_settings(settings);
 }
 

@@ -31,6 +31,7 @@ struct AnswerRendering {
 /// Prompts that are continued as they are.
 struct Continuation {
   std::vector<TextInput> prompts;  ///< at least one
+  std::string suffix = {};         ///< what follows the text, for models that fill in the middle; empty: nothing
   bool special_tokens = true;      ///< those that the model expects around a prompt are added to texts
   GenerationSettings settings;
 };

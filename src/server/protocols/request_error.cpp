@@ -8,7 +8,7 @@ namespace gpux::server {
 namespace {
 
 // Settings whose members have other names, or the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 19> setting_members{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 20> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 19> setting_
     {"min_tokens", "min_tokens"},
     {"max_tokens", "max_tokens"},
     {"cache_salt", "cache_salt"},
+    {"bad_words", "bad_words"},
     {"tools", "tools"},
     {"answers", "n"},
     {"template_values", "chat_template_kwargs"},

@@ -133,7 +133,7 @@ constexpr std::array<Field, 7> generate_table{{
     {"prompt", text},
     {"system", text},
     {"raw", flag},
-    {"suffix", text, optional, only_empty_text},
+    {"suffix", text},
     {"template", text, optional, only_empty_text},
     refused_field("context", "accepted are the messages of /api/chat"),
     images_field,
@@ -344,7 +344,10 @@ OllamaGenerate read_ollama_generate(std::string_view body, const BodyReading& re
   read.is_raw = members.flag("raw", false);
   if (read.is_raw && !read.system.empty()) refuse_member("raw", "and system are both there; accepted: one of them");
   if (read.is_raw && read.general.reasoning) refuse_member("raw", "and think are both there; accepted: one of them");
-  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
+  read.suffix = members.text("suffix");
+  if (!read.suffix.empty() && !read.system.empty()) {
+    refuse_member("suffix", "and system are both there; accepted: one of them");
+  }
   if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
   refuse_images(members);
   members.finish();

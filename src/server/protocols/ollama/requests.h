@@ -38,6 +38,7 @@ struct OllamaGenerate {
   GenerationSettings settings;
   std::string prompt;  ///< empty: the model is loaded, and nothing is generated
   std::string system;
+  std::string suffix;   ///< what follows the text, for models that fill in the middle
   bool is_raw = false;  ///< without the chat template
 };
 

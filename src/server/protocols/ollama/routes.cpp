@@ -76,6 +76,7 @@ Continuation continuation_of(OllamaGenerate& asked, const ServedModel& model) {
   }
   Continuation continuation;
   continuation.prompts.emplace_back(std::move(asked.prompt));
+  continuation.suffix = std::move(asked.suffix);
   continuation.settings = std::move(asked.settings);
   return continuation;
 }
@@ -198,7 +199,7 @@ void answer_prompt(const RouteCall& call) {
     }
     check_repetition(asked->general, asked->settings, *model);
     GenerationRequest request{.members = {.reasoning = "think"}};
-    if (asked->is_raw || model->chat() == nullptr) {
+    if (asked->is_raw || !asked->suffix.empty() || model->chat() == nullptr) {
       request.asked = continuation_of(*asked, *model);
     } else {
       request.asked = conversation_of(*asked);

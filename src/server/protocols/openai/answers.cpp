@@ -97,6 +97,16 @@ void append_reason(std::string& out, std::string_view reason) {
   }
 }
 
+// Why the answer ended; as of vLLM also which text or token of the request ended it.
+void append_ending(std::string& out, const AnswerDelta& delta) {
+  append_reason(out, delta.finish_reason);
+  if (!delta.stop_text.empty()) {
+    append_member(out, "stop_reason", delta.stop_text);
+  } else if (delta.stop_token) {
+    out += fmt::format(R"(,"stop_reason":{})", *delta.stop_token);
+  }
+}
+
 void append_tool_calls(std::string& out, const std::vector<ToolCallDelta>& calls, bool is_part) {
   out += R"("tool_calls":[)";
   for (const ToolCallDelta& call : calls) {
@@ -209,7 +219,11 @@ class ChatEvents : public ServerSentEvents {
     begin(out);
     out += fmt::format(R"(,"choices":[{{"index":{},"delta":{{{}}})", delta.choice, part);
     append_chat_log_probabilities(out, scores);
-    append_reason(out, reason);
+    if (reason.empty()) {
+      append_reason(out, reason);
+    } else {
+      append_ending(out, delta);
+    }
     out += "}]";
     end(out);
   }
@@ -225,7 +239,7 @@ class CompletionEvents : public ServerSentEvents {
     out += fmt::format(R"(,"choices":[{{"index":{},"text":)", delta.choice);
     append_json_string(out, delta.text);
     append_completion_log_probabilities(out, delta.scores, offsets_[delta.choice]);
-    append_reason(out, delta.finish_reason);
+    append_ending(out, delta);
     out += "}]";
     end(out);
   }
@@ -257,7 +271,7 @@ std::string chat_answer_json(const AnswerHead& head, const std::vector<AnswerDel
     }
     out += '}';
     append_chat_log_probabilities(out, choice.scores);
-    append_reason(out, choice.finish_reason);
+    append_ending(out, choice);
     out += '}';
   }
   out += "],";
@@ -276,7 +290,7 @@ std::string completion_answer_json(const AnswerHead& head, const std::vector<Ans
     append_json_string(out, choice.text);
     std::size_t offset = 0;
     append_completion_log_probabilities(out, choice.scores, offset);
-    append_reason(out, choice.finish_reason);
+    append_ending(out, choice);
     out += '}';
   }
   out += "],";

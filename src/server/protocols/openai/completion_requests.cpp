@@ -39,7 +39,7 @@ constexpr std::array<Field, 5> completion_table{{
     {"add_special_tokens", flag},
     {"best_of", count, optional, best_of_schema},
     {"echo", flag, optional, only_false},
-    {"suffix", text, optional, only_empty_text},
+    {"suffix", text},
 }};
 
 }  // namespace
@@ -70,7 +70,7 @@ CompletionRequest read_completion(std::string_view body, const BodyReading& read
     refuse_member("best_of", fmt::format("is {}; accepted: n, {}: answers are not ranked", best_of, read.answers));
   }
   if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat the prompt");
-  if (!members.text("suffix").empty()) refuse_member("suffix", ": texts are continued at their end only");
+  read.continuation.suffix = members.text("suffix");
   settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
   members.finish();

@@ -131,10 +131,21 @@ void list_models(const RouteCall& call) {
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
+bool is_model_ready(const ServiceState& service, std::string_view name) {
+  return service.is_ready && std::ranges::any_of(service.repository.index(), [&](const ModelStatus& status) {
+           return status.name == name && is_serving(status.state);
+         });
+}
+
 void show_model(const RouteCall& call) {
   std::string text;
   const auto model = call.service.repository.description(call.name.value_or(""), "");
   append_openai_model(text, model->name, model->context_length, call.service.started_at);
+  // What clients of KServe's first protocol look for, which has the same path.
+  text.pop_back();
+  text += R"(,"name":)";
+  append_json_string(text, model->name);
+  text += fmt::format(R"(,"ready":{}}})", is_model_ready(call.service, model->name));
   call.exchange->respond(http::Response::json(200, std::move(text)));
 }
 

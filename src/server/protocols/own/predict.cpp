@@ -1,8 +1,6 @@
 #include "server/protocols/own/predict.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,11 +9,11 @@
 #include "pipeline/json_items.h"
 #include "server/http/form.h"
 #include "server/jobs/infer_submission.h"
-#include "server/jobs/run_job.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
+#include "server/protocols/run_items.h"
 #include "server/protocols/tei/classify.h"
 #include "server/protocols/tei/extract.h"
 #include "server/protocols/tei/label_images.h"
@@ -129,104 +127,30 @@ void predict_one(const std::shared_ptr<http::Exchange>& exchange, const RequestW
   if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 
-// The items of a list, which are read, run and written one by one.
-struct ItemList {
-  http::Piece body;  ///< of which the items are parts, also after the request has been answered with an error
-  pipeline::UnreadItems unread;
-  PendingParts pending;
-  std::shared_ptr<MemoryShare> share;
-
-  NamedValues read(std::size_t index, const ServedModel& model) const {
-    return pipeline::read_json_item(unread, index, model.signature(), model.image_input(), pipeline::Images::as_given);
-  }
-
-  // Writes the results in their order; one that comes early is kept. Returns the bytes that both take more.
-  std::uint64_t take(std::size_t index, NamedValues&& outputs, std::span<const DeclaredValue> declared) {
-    const std::lock_guard lock(mutex_);
-    const std::size_t capacity = text_.capacity();
-    const std::uint64_t kept = index == written_ ? 0 : bytes_of(outputs);
-    early_.emplace(index, std::move(outputs));
-    for (auto next = early_.begin(); next != early_.end() && next->first == written_; next = early_.erase(next)) {
-      if (written_++ != 0) text_ += ",\n ";
-      pipeline::append_result(text_, next->second, declared, NonFinite::null);
-    }
-    return kept + text_.capacity() - capacity;
-  }
-
-  [[nodiscard]] std::string end() { return std::move(text_ += ']'); }
-
- private:
-  std::mutex mutex_;
-  std::map<std::size_t, NamedValues> early_;
-  std::size_t written_ = 0;
-  std::string text_ = "[";
-};
-
-// Items that are prepared or queued at a time: what full batches need.
-std::size_t items_in_flight(const ServedModel& model) {
-  const Workers& workers = model.workers();
-  const std::size_t runs = 2 * workers.sessions.size() * std::max(workers.replicas, 1U);
-  return runs * (model.can_batch() ? static_cast<std::size_t>(model.options().max_batch_size) : 1);
-}
-
-// Queues an item of a list, which may come to several runs of its own.
-void queue_item(const std::shared_ptr<ItemList>& list, const std::shared_ptr<ServedModel>& model,
-                const RequestWork& work, std::size_t index, runtime::InferRequest run, runtime::Completion done) {
-  const auto here = list->unread.items.size() == 1 ? runtime::Here::allowed : runtime::Here::no;
-  list->pending.begin(index);
-  list->pending.add(index, submit_infer(
-                               model, std::move(run), work,
-                               [list, index, done = std::move(done)](runtime::InferAnswer&& answer) {
-                                 list->pending.end(index);
-                                 done(std::move(answer));
-                               },
-                               here));
-}
-
-// All of a list, or nothing: the first failure is the answer, and the rest is dropped.
-void predict_list(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                  const std::shared_ptr<ServedModel>& model, const std::shared_ptr<ItemList>& list) {
-  RunJob::Work runs{.count = list->unread.items.size(), .item = "item", .is_list = true};
-  runs.run.arrived = exchange->request().arrived;
-  runs.request = work;
-  runs.max_in_flight = items_in_flight(*model);
-  runs.prepare = [list, model](std::size_t index) { return list->read(index, *model); };
+// A list: its items are read, run and written one by one.
+void predict_list(const RouteCall& call, const std::shared_ptr<ServedModel>& model, pipeline::UnreadItems given,
+                  const std::shared_ptr<MemoryShare>& share) {
+  const auto unread = std::make_shared<const pipeline::UnreadItems>(std::move(given));
+  ItemRuns runs{.count = unread->items.size(), .share = share};
+  // The items are views of the body, also after the request has been answered with an error.
+  runs.read = [unread, model, body = call.request().body](std::size_t index) {
+    return pipeline::read_json_item(*unread, index, model->signature(), model->image_input(),
+                                    pipeline::Images::as_given);
+  };
   // Numbers become a few times their text at most.
-  runs.cost = [list](std::size_t index) { return 4 * list->unread.items[index].size(); };
-  runs.queue = [list, model, work, arrived = runs.run.arrived](std::size_t index, NamedValues&& inputs,
-                                                               bool is_admitted, runtime::Completion done) {
-    runtime::InferRequest run{.inputs = std::move(inputs), .arrived = arrived, .is_admitted = is_admitted};
-    queue_item(list, model, work, index, std::move(run), std::move(done));
+  runs.cost = [unread](std::size_t index) { return 4 * unread->items[index].size(); };
+  runs.append = [model](std::string& out, const NamedValues& outputs) {
+    pipeline::append_result(out, outputs, model->declared_outputs(), NonFinite::null);
   };
-  runs.stop_others = [list] { list->pending.cancel(); };
-  runs.take = [list, model](std::size_t index, NamedValues&& outputs) {
-    return list->take(index, std::move(outputs), model->declared_outputs());
-  };
-  const auto answer = [exchange, list, cancellation = work.cancellation(), arrived = runs.run.arrived](
-                          const std::optional<Error>& error, const RunJob::Times& times) {
-    try {
-      // After an error others may still be read or taken: what they use is let go with them.
-      if (error) throw Error(*error);
-      list->share.reset();
-      cancellation.check();
-      http::Response response = http::Response::json(200, list->end());
-      add_times(response, times.slowest, arrived);
-      exchange->respond(std::move(response));
-    } catch (...) {
-      exchange->respond(error_response(current_error(), Protocol::own));
-    }
-  };
-  const auto job = std::make_shared<RunJob>(session_of(model), std::move(runs), answer);
-  cancel_when_gone(*exchange, work, [job] { job->cancel(); });
-  job->start();
+  run_items(call, model, std::move(runs));
 }
 
-void predict_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                  const std::shared_ptr<ServedModel>& model) {
-  const http::Request& request = exchange->request();
+void predict_with(const RouteCall& call, const std::shared_ptr<ServedModel>& model) {
+  const http::Request& request = call.request();
   NamedValues inputs;
   SubmitOptions options;
-  const auto list = std::make_shared<ItemList>();
+  pipeline::UnreadItems unread;
+  std::shared_ptr<MemoryShare> share;
   try {
     if (is_plain_text(request)) {
       inputs = text_in(request, *model);
@@ -236,29 +160,26 @@ void predict_with(const std::shared_ptr<http::Exchange>& exchange, const Request
     } else {
       const std::string_view body = request.body.text();
       const bool has_texts = model->pipeline() != nullptr || model->image_input() != nullptr;
-      list->share =
-          hold_for_reading(work, body, has_texts || is_array(body) ? bytes_per_json_string : bytes_per_json_number);
-      list->body = request.body;
-      list->unread = pipeline::split_json_items(body);
+      share = hold_for_reading(call.work, body,
+                               has_texts || is_array(body) ? bytes_per_json_string : bytes_per_json_number);
+      unread = pipeline::split_json_items(body);
       constexpr std::uint64_t bytes_per_item = 64;
-      if (list->share != nullptr) {
-        grow_share(*list->share, work.memory, bytes_per_item * list->unread.items.size(), "the list");
-      }
-      if (!list->unread.is_list) {
-        inputs = pipeline::read_json_item(list->unread, 0, model->signature(), model->image_input(),
-                                          pipeline::Images::as_given);
+      if (share != nullptr) grow_share(*share, call.work.memory, bytes_per_item * unread.items.size(), "the list");
+      if (!unread.is_list) {
+        inputs =
+            pipeline::read_json_item(unread, 0, model->signature(), model->image_input(), pipeline::Images::as_given);
         // What was read is all that is kept.
-        if (list->share != nullptr) (void)list->share->resize(bytes_of(inputs));
+        if (share != nullptr) (void)share->resize(bytes_of(inputs));
       }
     }
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;
   }
-  if (list->unread.is_list) {
-    predict_list(exchange, work, model, list);
+  if (unread.is_list) {
+    predict_list(call, model, std::move(unread), share);
   } else {
-    predict_one(exchange, work, model, std::move(inputs), options, list->share);
+    predict_one(call.exchange, call.work, model, std::move(inputs), options, share);
   }
 }
 
@@ -278,7 +199,7 @@ void predict(const RouteCall& call) {
     } else if (!is_image(with.request()) && tei::is_for_image_labels(*model, with.request().body.text())) {
       tei::label_images(with.exchange, with.work, model);
     } else {
-      predict_with(with.exchange, with.work, model);
+      predict_with(with, model);
     }
   });
 }

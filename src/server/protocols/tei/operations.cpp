@@ -74,10 +74,6 @@ Operation describe_similarity(const ServedList&) {
   return json_answer({{"type", "array"}, {"items", number}});
 }
 
-Operation describe_tokenize(const ServedList&) {
-  return answer_to_texts({{"type", "array"}, {"items", {{"type", "array"}, {"items", {{"type", "object"}}}}}});
-}
-
 Operation describe_decode(const ServedList&) {
   return json_answer({{"type", "array"}, {"items", text}});
 }

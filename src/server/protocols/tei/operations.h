@@ -20,7 +20,6 @@ Operation describe_embed_all(const ServedList& models);
 Operation describe_embed_sparse(const ServedList& models);
 Operation describe_rerank(const ServedList& models);
 Operation describe_similarity(const ServedList& models);
-Operation describe_tokenize(const ServedList& models);
 Operation describe_decode(const ServedList& models);
 
 }  // namespace gpux::server::tei

@@ -63,17 +63,12 @@ constexpr RouteContract similarity_contract{.ability = TextAbility::embed,
                                             .answering = Answering::in_turn,
                                             .fields = similarity_fields,
                                             .describe = describe_similarity};
-constexpr RouteContract tokenize_contract{.body = BodyKind::json_or_text,
-                                          .ability = TextAbility::tokenize,
-                                          .answering = Answering::in_turn,
-                                          .fields = tokenize_fields,
-                                          .describe = describe_tokenize};
 constexpr RouteContract decode_contract{.ability = TextAbility::tokenize,
                                         .answering = Answering::in_turn,
                                         .fields = decode_fields,
                                         .describe = describe_decode};
 
-constexpr std::array<Route, 15> table{{
+constexpr std::array<Route, 13> table{{
     {"POST", "/", "Vectors of texts, or the outputs of a classifier or ranker", RouteKey::any, Protocol::texts,
      answer_by_ability, answer_by_ability_contract},
     {"POST", "/embed", "Vectors of texts", RouteKey::any, Protocol::texts, embed, embed_contract},
@@ -94,9 +89,6 @@ constexpr std::array<Route, 15> table{{
      similarity_contract},
     {"POST", "/models/{name}/similarity", "How near texts are to one", RouteKey::any, Protocol::texts, similarity,
      similarity_contract},
-    {"POST", "/tokenize", "The tokens of texts", RouteKey::any, Protocol::texts, tokenize, tokenize_contract},
-    {"POST", "/models/{name}/tokenize", "The tokens of texts", RouteKey::any, Protocol::texts, tokenize,
-     tokenize_contract},
     {"POST", "/decode", "The texts of tokens", RouteKey::any, Protocol::texts, decode, decode_contract},
     {"POST", "/models/{name}/decode", "The texts of tokens", RouteKey::any, Protocol::texts, decode, decode_contract},
 }};

@@ -1,0 +1,49 @@
+#include "server/protocols/kserve/operations.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/protocols/openapi/values.h"
+
+namespace gpux::server::kserve {
+
+using namespace openapi;
+
+namespace {
+
+// A row of a batch: the value without its first axis.
+Json row_schema(ValueType type) {
+  if (type.dimensions && !type.dimensions->empty()) type.dimensions->erase(type.dimensions->begin());
+  return value_schema(type, false);
+}
+
+Json named_rows_schema(const std::vector<SignatureEntry>& inputs) {
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const SignatureEntry& entry : inputs) {
+    properties[entry.name] = row_schema(entry.type);
+    if (entry.required) required.push_back(entry.name);
+  }
+  return object_schema(std::move(properties), std::move(required));
+}
+
+}  // namespace
+
+Json instances_schema(const ServedList& models) {
+  Json accepted = Json::array();
+  for (const ServedModel* model : models) {
+    const std::vector<SignatureEntry>& inputs = model->signature().inputs;
+    if (inputs.size() == 1) accepted.push_back(row_schema(inputs.front().type));
+    accepted.push_back(named_rows_schema(inputs));
+  }
+  return {{"type", "array"}, {"items", any_of(std::move(accepted))}, {"minItems", 1}};
+}
+
+Operation describe_predict(const ServedList&) {
+  return json_answer({{"type", "object"},
+                      {"properties", {{"predictions", {{"type", "array"}}}}},
+                      {"required", Json::array({"predictions"})}});
+}
+
+}  // namespace gpux::server::kserve
