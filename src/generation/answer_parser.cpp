@@ -128,6 +128,8 @@ bool AnswerParser::step(bool is_end) {
       return step_content(is_end);
     case Stage::call:
       return step_call(is_end);
+    case Stage::arguments:
+      return step_arguments(is_end);
     case Stage::end_of_call:
       return step_end_of_call(is_end);
   }
@@ -215,19 +217,59 @@ bool AnswerParser::step_content(bool is_end) {
   return false;
 }
 
+// False: it is one too many.
+bool AnswerParser::give_call(std::string name, std::string id) {
+  if (calls_ != 0 && !settings_->allows_several) return false;
+  // Two calls of one id could not be told from each other.
+  if (id.empty() || !ids_.insert(id).second) id = tool_call_id(id_seed_, calls_);
+  deltas_.push_back(
+      {.kind = Kind::tool_call, .text = {}, .index = calls_, .id = std::move(id), .name = std::move(name)});
+  ++calls_;
+  return true;
+}
+
 bool AnswerParser::take_calls(std::vector<ToolCall> calls, std::size_t bytes) {
   for (ToolCall& call : calls) {
-    if (calls_ != 0 && !settings_->allows_several) break;
-    // Two calls of one id could not be told from each other.
-    if (call.id.empty() || !ids_.insert(call.id).second) call.id = tool_call_id(id_seed_, calls_);
+    if (!give_call(std::move(call.name), std::move(call.id))) break;
     deltas_.push_back(
-        {.kind = Kind::tool_call, .text = {}, .index = calls_, .id = std::move(call.id), .name = std::move(call.name)});
-    deltas_.push_back(
-        {.kind = Kind::arguments, .text = std::move(call.arguments), .index = calls_, .id = {}, .name = {}});
-    ++calls_;
+        {.kind = Kind::arguments, .text = std::move(call.arguments), .index = calls_ - 1, .id = {}, .name = {}});
   }
   before_.clear();
   drop(bytes);
+  stage_ = Stage::end_of_call;
+  return true;
+}
+
+// Its JSON begins at `first` of the text that is held, and its arguments at `arguments`.
+bool AnswerParser::begin_call(CallHead head, std::size_t first, std::size_t arguments) {
+  gives_ = give_call(std::move(head.name), std::move(head.id));
+  before_.clear();
+  arguments_ = {};
+  first_ = first;
+  at_arguments_ = arguments;
+  given_ = 0;
+  stage_ = Stage::arguments;
+  return true;
+}
+
+bool AnswerParser::step_arguments(bool is_end) {
+  const std::string_view text = std::string_view(held_).substr(at_arguments_);
+  const JsonExtent::State state = arguments_.read(text);
+  const bool is_cut = state == JsonExtent::State::open && is_end;
+  const std::size_t certain = is_cut ? text.size() : arguments_.certain();
+  if (gives_ && certain > given_) {
+    const std::string_view more = text.substr(given_, certain - given_);
+    deltas_.push_back({.kind = Kind::arguments, .text = std::string(more), .index = calls_ - 1, .id = {}, .name = {}});
+  }
+  given_ = certain;
+  std::size_t end = at_arguments_ + certain;
+  if (state != JsonExtent::State::broken) {
+    const JsonExtent::State outer = extent_.read(std::string_view(held_).substr(first_));
+    if (outer == JsonExtent::State::open && !is_end) return false;
+    if (outer == JsonExtent::State::open) end = held_.size();
+    if (outer == JsonExtent::State::complete) end = first_ + extent_.size();
+  }
+  drop(end);
   stage_ = Stage::end_of_call;
   return true;
 }
@@ -256,9 +298,20 @@ bool AnswerParser::step_call(bool is_end) {
 // JSON from `first` on: the calls, or the arguments of a call with this name.
 bool AnswerParser::step_json(std::size_t first, std::string_view name, std::string_view id, bool is_end) {
   const JsonExtent::State state = extent_.read(std::string_view(held_).substr(first));
-  if (state == JsonExtent::State::broken) return refuse();
   const bool is_bare = block_.begin.empty() && name.empty();
-  if (is_bare && !may_be_call(std::string_view(held_).substr(first), settings_->functions)) return refuse();
+  const std::string_view text = std::string_view(held_).substr(first);
+  if (is_bare && !may_be_call(text, settings_->functions)) return refuse();
+  // Also where what follows is no JSON: it may not have come yet.
+  if (!name.empty() && std::ranges::find(settings_->functions, name) != settings_->functions.end()) {
+    return begin_call({.name = std::string(name), .id = std::string(id)}, first, first);
+  }
+  if (name.empty()) {
+    if (std::optional<CallHead> head = read_call_head(text, settings_->functions)) {
+      const std::size_t arguments = first + head->arguments;
+      return begin_call(*std::move(head), first, arguments);
+    }
+  }
+  if (state == JsonExtent::State::broken) return refuse();
   if (state == JsonExtent::State::open) return is_end && refuse();
   const std::size_t end = first + extent_.size();
   std::string json = held_.substr(first, extent_.size());

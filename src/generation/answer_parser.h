@@ -14,6 +14,7 @@
 #include "generation/channel_reader.h"
 #include "generation/json_extent.h"
 #include "generation/tool_call_formats.h"
+#include "generation/tool_call_text.h"
 #include "gpux/chat.h"
 
 namespace gpux::generation {
@@ -38,9 +39,12 @@ struct AnswerSettings {
 
 /// Takes an answer apart while it is generated. Pure: the same deltas, joined, however the text is split.
 ///
-/// Reasoning is at the beginning only, but for formats with channels. A call is given when it is complete, and it calls
-/// one of the functions with an object as arguments. What only looks like a call (no JSON, another function) is
-/// content, and nothing is lost but markers and the white space around reasoning and calls. The text must have the
+/// Reasoning is at the beginning only, but for formats with channels. A call is of one of the functions, with an object
+/// as arguments. Where its name comes first, as JSON, it is given as soon as the object begins, and the arguments as
+/// they come: a text that ends within them, or goes on with what is no JSON, leaves a call with a part of them. In all
+/// other forms a call is given when it is complete. What only looks like a call (no JSON, another function) is content,
+/// and nothing is lost but markers and the white space around reasoning and calls, and what follows the arguments
+/// within a call. The text must have the
 /// markers of the format, also where they are special tokens: markers_of().
 class AnswerParser {
  public:
@@ -55,7 +59,7 @@ class AnswerParser {
   std::vector<AnswerDelta> finish();
 
  private:
-  enum class Stage : std::uint8_t { start, reasoning, content, call, end_of_call };
+  enum class Stage : std::uint8_t { start, reasoning, content, call, arguments, end_of_call };
 
   // A marker in a text that is content otherwise.
   struct Found {
@@ -72,6 +76,7 @@ class AnswerParser {
   bool step_call(bool is_end);
   bool step_json(std::size_t first, std::string_view name, std::string_view id, bool is_end);
   bool step_named(std::size_t first, bool is_end);
+  bool step_arguments(bool is_end);
   bool step_block(std::size_t first, bool is_end);
   bool step_end_of_call(bool is_end);
 
@@ -81,6 +86,8 @@ class AnswerParser {
   [[nodiscard]] bool begins_with_json() const noexcept;
   [[nodiscard]] std::optional<std::vector<ToolCall>> calls_in(std::string_view code) const;
   bool take_calls(std::vector<ToolCall> calls, std::size_t bytes);
+  bool begin_call(CallHead head, std::size_t first, std::size_t arguments);
+  bool give_call(std::string name, std::string id);
   bool refuse(std::size_t bytes = 0);
   void emit(AnswerDelta::Kind kind, std::string_view text);
 
@@ -92,14 +99,18 @@ class AnswerParser {
   std::vector<std::string> markers_;  // that may be in content: those that begin calls, and that mean nothing alone
   std::optional<ChannelReader> channels_;
   Stage stage_ = Stage::start;
-  std::string held_;           // the text that is not decided yet
-  std::string before_;         // a marker and the white space before it: content where no call follows
-  CallBlock block_;            // the one that was found
-  JsonExtent extent_;          // of the JSON behind it
-  std::size_t searched_ = 0;   // of held_, for the end of a call
-  std::size_t calls_ = 0;      // that were given
-  bool has_content_ = false;   // besides white space
-  bool drops_blanks_ = false;  // white space is next to a marker
+  std::string held_;                          // the text that is not decided yet
+  std::string before_;                        // a marker and the white space before it: content where no call follows
+  CallBlock block_;                           // the one that was found
+  JsonExtent extent_;                         // of the JSON behind it
+  JsonExtent arguments_;                      // of a call that has begun
+  std::size_t first_ = 0, at_arguments_ = 0;  // of held_: where the JSON of such a call begins, and its arguments
+  std::size_t given_ = 0;                     // bytes of its arguments
+  bool gives_ = true;                         // false: it is left out
+  std::size_t searched_ = 0;                  // of held_, for the end of a call
+  std::size_t calls_ = 0;                     // that were given
+  bool has_content_ = false;                  // besides white space
+  bool drops_blanks_ = false;                 // white space is next to a marker
   bool drops_content_ = false;
   std::set<std::string, std::less<>> ids_;  // that the model gave
   std::vector<AnswerDelta> deltas_;

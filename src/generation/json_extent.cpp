@@ -9,8 +9,9 @@ namespace {
 
 // Recursive schemas allow any depth.
 constexpr std::size_t max_depth = 1024;
-// What numbers, true, false and null are made of, and what is between values.
-constexpr std::string_view plain = "0123456789+-.eEtrufalsn,: \t\r\n";
+constexpr std::string_view white_space = " \t\r\n";
+// What numbers, true, false and null are made of.
+constexpr std::string_view of_words = "0123456789+-.eEtrufalsn";
 
 /// Takes the tokens of JSON off a text.
 class JsonTokens {
@@ -103,42 +104,122 @@ bool is_json(std::string_view text) {
   }
 }
 
-bool JsonExtent::take(char c) {
-  if (is_in_string_) {
-    if (is_escaped_) {
-      is_escaped_ = false;
-    } else if (c == '\\') {
-      is_escaped_ = true;
-    } else if (c == '"') {
-      is_in_string_ = false;
-    }
+bool JsonExtent::begin_value(char c) {
+  if (c == '{' || c == '[') {
+    open_ += c == '{' ? '}' : ']';
+    next_ = c == '{' ? Next::key_or_end : Next::value_or_end;
+    return open_.size() <= max_depth;
+  }
+  if (open_.empty()) return false;
+  if (c == '"') {
+    is_key_ = false;
+    next_ = Next::string;
     return true;
   }
-  switch (c) {
-    case '"':
-      is_in_string_ = true;
-      return true;
-    case '{':
-    case '[':
-      open_ += c == '{' ? '}' : ']';
-      return open_.size() <= max_depth;
-    case '}':
-    case ']':
-      if (open_.back() != c) return false;
-      open_.pop_back();
-      return true;
-    default:
-      return plain.find(c) != std::string_view::npos;
+  next_ = Next::word;
+  word_ = c;
+  return of_words.find(c) != std::string_view::npos;
+}
+
+bool JsonExtent::close(char c) {
+  if (open_.back() != c) return false;
+  open_.pop_back();
+  next_ = Next::separator;
+  return true;
+}
+
+bool JsonExtent::take_hex(char c) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  constexpr std::uint32_t first_high = 0xD800, first_low = 0xDC00, behind_low = 0xE000;
+  const std::size_t digit = hex.find(c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c);
+  if (digit == std::string_view::npos) return false;
+  code_ = code_ << 4U | static_cast<std::uint32_t>(digit);
+  if (++digits_ < 4) return true;
+  const bool is_high = code_ >= first_high && code_ < first_low, is_low = code_ >= first_low && code_ < behind_low;
+  if (is_low != has_high_) return false;
+  has_high_ = is_high;
+  next_ = Next::string;
+  return true;
+}
+
+bool JsonExtent::take_escape(char c) {
+  if (c == 'u') {
+    code_ = 0;
+    digits_ = 0;
+    next_ = Next::unicode;
+    return true;
   }
+  next_ = Next::string;
+  return !has_high_ && std::string_view("\"\\/bfnrt").find(c) != std::string_view::npos;
+}
+
+bool JsonExtent::take_in_string(char c) {
+  constexpr unsigned char first_printable = 0x20;
+  if (c == '\\') {
+    next_ = Next::escape;
+    return true;
+  }
+  // The second half of a pair is missing.
+  if (has_high_) return false;
+  if (c == '"') next_ = is_key_ ? Next::colon : Next::separator;
+  return static_cast<unsigned char>(c) >= first_printable;
+}
+
+bool JsonExtent::take(char c) {
+  switch (next_) {
+    case Next::string:
+      return take_in_string(c);
+    case Next::escape:
+      return take_escape(c);
+    case Next::unicode:
+      return take_hex(c);
+    case Next::word:
+      if (of_words.find(c) != std::string_view::npos) {
+        word_ += c;
+        return true;
+      }
+      if (!is_json(word_)) return false;
+      next_ = Next::separator;
+      break;
+    default:
+      break;
+  }
+  if (white_space.find(c) != std::string_view::npos) return true;
+  switch (next_) {
+    case Next::value_or_end:
+      return c == ']' ? close(c) : begin_value(c);
+    case Next::value:
+      return begin_value(c);
+    case Next::key_or_end:
+      if (c == '}') return close(c);
+      [[fallthrough]];
+    case Next::key:
+      is_key_ = true;
+      next_ = Next::string;
+      return c == '"';
+    case Next::colon:
+      next_ = Next::value;
+      return c == ':';
+    default:
+      break;
+  }
+  if (c != ',') return close(c);
+  next_ = open_.back() == '}' ? Next::key : Next::value;
+  return true;
 }
 
 JsonExtent::State JsonExtent::read(std::string_view text) {
-  while (size_ < text.size()) {
-    if (!take(text[size_])) return State::broken;
+  while (state_ == State::open && size_ < text.size()) {
+    if (!take(text[size_])) {
+      state_ = State::broken;
+      break;
+    }
     ++size_;
-    if (open_.empty()) return State::complete;
+    const bool goes_on = next_ == Next::word || next_ == Next::escape || next_ == Next::unicode || has_high_;
+    if (!goes_on) certain_ = size_;
+    if (open_.empty()) state_ = State::complete;
   }
-  return State::open;
+  return state_;
 }
 
 }  // namespace gpux::generation

@@ -276,6 +276,45 @@ std::optional<std::string> read_python_literal(std::string_view text) {
   return is_utf8(text) ? PythonReader(text).whole_literal() : std::nullopt;
 }
 
+std::optional<CallHead> read_call_head(std::string_view json, std::span<const std::string> functions) {
+  std::string_view rest = json;
+  const auto take = [&](char c) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
+    if (!rest.starts_with(c)) return false;
+    rest.remove_prefix(1);
+    return true;
+  };
+  const auto take_string = [&]() -> std::optional<std::string> {
+    if (!take('"')) return std::nullopt;
+    // Names and ids need no escapes.
+    const auto is_other = [](char c) { return c == '"' || c == '\\' || (c >= 0 && c < ' '); };
+    const auto end = static_cast<std::size_t>(std::ranges::find_if(rest, is_other) - rest.begin());
+    if (end == rest.size() || rest[end] != '"') return std::nullopt;
+    std::string text(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+    return text;
+  };
+  CallHead head;
+  if (!take('{')) return std::nullopt;
+  for (;;) {
+    const std::optional<std::string> key = take_string();
+    if (!key || !take(':')) return std::nullopt;
+    if (*key == "arguments" || *key == "parameters") break;
+    const bool is_name = *key == "name" || *key == "tool_name";
+    if (!is_name && *key != "id" && *key != "type") return std::nullopt;
+    std::optional<std::string> value = take_string();
+    if (!value || !take(',')) return std::nullopt;
+    if (is_name) {
+      head.name = *std::move(value);
+    } else if (*key == "id") {
+      head.id = *std::move(value);
+    }
+  }
+  if (std::ranges::find(functions, head.name) == functions.end() || !take('{')) return std::nullopt;
+  head.arguments = json.size() - rest.size() - 1;
+  return head;
+}
+
 bool may_be_call(std::string_view json, std::span<const std::string> functions) {
   constexpr std::array<std::string_view, 7> members{"name", "arguments", "parameters", "function",
                                                     "id",   "type",      "tool_name"};

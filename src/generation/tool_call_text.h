@@ -15,6 +15,17 @@ namespace gpux::generation {
 /// are written. Empty where the text is anything else, or calls a function that is not one of `functions`. Pure.
 std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std::span<const std::string> functions);
 
+/// The beginning of one call as JSON.
+struct CallHead {
+  std::string name, id;       ///< id: empty where the model gave none before the arguments
+  std::size_t arguments = 0;  ///< where the object of the arguments begins
+};
+
+/// The beginning of {"name": …, "arguments": {…, also with `id`, `type` and `parameters`, as far as the text goes.
+/// Empty where the arguments have not begun, are no object or come before the name, and where the function is not one
+/// of `functions`. Pure.
+std::optional<CallHead> read_call_head(std::string_view json, std::span<const std::string> functions);
+
 /// The calls that a model wrote as Python: name(key=value, …), lines of them or a list, with literals as values, which
 /// become JSON. `name.call(…)` calls `name`. Empty as above. Pure.
 std::optional<std::vector<ToolCall>> read_python_calls(std::string_view text, std::span<const std::string> functions);

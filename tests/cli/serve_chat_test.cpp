@@ -260,8 +260,10 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
     }
     // The same in parts.
     std::string name, written;
+    int parts = 0;
     for (const Json& event : streamed(body)) {
       for (const Json& part : event["choices"][0]["delta"].value("tool_calls", Json::array())) {
+        ++parts;
         EXPECT_EQ(part["index"], 0);
         name += part["function"].value("name", "");
         written += part["function"].value("arguments", "");
@@ -269,6 +271,7 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
     }
     EXPECT_EQ(name, call["function"]["name"].get<std::string>());
     EXPECT_EQ(written, call["function"]["arguments"].get<std::string>());
+    if (arguments.size() == 2) EXPECT_GE(parts, 5) << "arguments come as they are generated";
 
     body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "weather"}}}};
     EXPECT_EQ(chat(body)["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather");
@@ -283,6 +286,31 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
 }
 
 // Cut off, it has the calls that are whole, which are none here, and nothing that looks like an answer.
+TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
+  Json body = request("how is it there?", 1, 200);
+  body["tools"] = {weather};
+  body["tool_choice"] = "required";
+  body["parallel_tool_calls"] = false;
+  body["logit_bias"] = {{token_of('h'), -100}};
+  const Json whole = chat(body);
+  const std::string arguments = whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
+  body["max_tokens"] = whole["usage"]["completion_tokens"].get<int>() - 20;  // of them </tool_call> has 12
+  const Json cut = chat(body)["choices"][0];
+  EXPECT_EQ(cut["finish_reason"], "length") << cut;
+  const std::string part = cut["message"]["tool_calls"][0]["function"]["arguments"];
+  EXPECT_LT(part.size(), arguments.size());
+  EXPECT_TRUE(arguments.starts_with(part)) << part;
+  const Json for_anthropic = {{"model", "chatty"},
+                              {"messages", body["messages"]},
+                              {"max_tokens", body["max_tokens"]},
+                              {"temperature", 0},
+                              {"tools", {{{"name", "weather"}, {"input_schema", weather["function"]["parameters"]}}}},
+                              {"tool_choice", {{"type", "any"}}}};
+  for (const Json& block : server_->json(post("/v1/messages", for_anthropic.dump()))["content"]) {
+    if (block["type"] == "tool_use") EXPECT_TRUE(block["input"].is_object());
+  }
+}
+
 TEST_F(ServeChat, GivesNoPartOfACallThatItMustMake) {
   Json body = request("how is it there?", 1, 20);
   body["tools"] = {weather, now};

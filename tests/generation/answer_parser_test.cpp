@@ -54,13 +54,15 @@ std::string joined(const std::vector<AnswerDelta>& deltas, std::uint64_t seed) {
         content += delta.text;
         break;
       case AnswerDelta::Kind::tool_call:
+        if (!calls.empty()) calls += ']';
         calls += fmt::format("[{} {} ", delta.id == tool_call_id(seed, delta.index) ? "*" : delta.id, delta.name);
         break;
       case AnswerDelta::Kind::arguments:
-        calls += delta.text + "]";
+        calls += delta.text;
         break;
     }
   }
+  if (!calls.empty()) calls += ']';
   return fmt::format("{}{}{}", reasoning.empty() ? "" : "(" + reasoning + ")", content, calls);
 }
 
@@ -380,8 +382,6 @@ TEST(AnswerParser, KeepsWhatIsNoCall) {
   const std::vector<Given> table{
       {hermes, "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
        "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>"},
-      {hermes, "a <tool_call>\n{\"name\": \"find\", \"arguments\": {}</tool_call> b",
-       "a <tool_call>\n{\"name\": \"find\", \"arguments\": {}</tool_call> b"},
       {hermes, "<tool_call>{'name': 'find'}</tool_call>", "<tool_call>{'name': 'find'}</tool_call>"},
       {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": [1]}",
        "<tool_call>{\"name\": \"find\", \"arguments\": [1]}"},
@@ -395,8 +395,6 @@ TEST(AnswerParser, KeepsWhatIsNoCall) {
       {hermes, "x <tool_", "x <tool_"},
       {hermes, "x \n", "x \n"},
       {hermes, "\n x", "\n x"},
-      {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": ",
-       "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": "},
       {hermes, "<tool_call>{\"name\": \"find\" \"a\": 1}", "<tool_call>{\"name\": \"find\" \"a\": 1}"},
       // A call behind one that is none.
       {hermes, "<tool_call>{\"name\": \"find\", <tool_call>{\"name\": \"find\"}</tool_call>",
@@ -449,7 +447,36 @@ TEST(AnswerParser, TakesNumbersBeyondFloat64) {
   }
 }
 
-// Calls that are whole; no part of one that is cut off, which no client could use.
+// Once the object of its arguments has begun, it is a call.
+TEST(AnswerParser, GivesArgumentsAsTheyCome) {
+  for (const Given& given : std::vector<Given>{
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": ", "[* find {\"a\": ]"},
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": 12", "[* find {\"a\": 12]"},
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": \"\\u00", "[* find {\"a\": \"\\u00]"},
+           {hermes, "a <tool_call>\n{\"name\": \"find\", \"arguments\": {}</tool_call> b", "ab[* find {}]"},
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {}, \"x\": [1]}</tool_call>", "[* find {}]"},
+           {hermes, "<tool_call>{\"id\": \"7\", \"name\": \"find\", \"arguments\": {\"a\": \"}\\\"{\"}}</tool_call>",
+            "[7 find {\"a\": \"}\\\"{\"}]"},
+           // What is no JSON any more is content.
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": tru, \"b\": 1}}",
+            "tru, \"b\": 1}}[* find {\"a\": ]"},
+           {hermes, "<tool_call>{\"name\": \"find\", \"arguments\": {\"a\": \"\\ud800x\"}}",
+            "\\ud800x\"}}[* find {\"a\": \"]"},
+           {mistral, "[TOOL_CALLS]find[CALL_ID]1[ARGS]{\"a\": [1, ", "[1 find {\"a\": [1, ]"},
+           {llama, "{\"name\": \"find\", \"parameters\": {\"a\": {", "[* find {\"a\": {]"},
+       }) {
+    expect_read(given);
+  }
+  AnswerParser parser({hermes, {"find"}, false, 1});
+  EXPECT_EQ(parser.add("<tool_call>{\"name\": \"find\", \"arguments\": {").size(), 2U);
+  EXPECT_EQ(parser.add("\"q\": \"a text").front().text, "\"q\": \"a text");
+  EXPECT_EQ(parser.add(" and 1\"").front().text, " and 1\"");
+  EXPECT_EQ(parser.add(", \"n\": 1").front().text, ", \"n\": ");
+  EXPECT_EQ(parser.add("2}").front().text, "12}");
+  EXPECT_TRUE(parser.add("}</tool_call>").empty());
+}
+
+// Calls as far as they have come, and no content.
 TEST(AnswerParser, LeavesOutWhereAnEnforcedAnswerIsCut) {
   struct Row {
     AnswerFormat format;
@@ -461,7 +488,8 @@ TEST(AnswerParser, LeavesOutWhereAnEnforcedAnswerIsCut) {
            {hermes, call + "\n<tool_call>\n{\"name\": \"find\", \"arg", "[* find {}]"},
            {hermes, call + "\n<tool_c", "[* find {}]"},
            {hermes, call, "[* find {}]"},
-           {hermes, "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"q\": \"a", ""},
+           {hermes, "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"q\": \"a", "[* find {\"q\": \"a]"},
+           {hermes, "<tool_call>\n{\"name\": \"find\", \"argum", ""},
            {hermes, "<tool_", ""},
            {hermes, "<think>a</think>\n<tool_call>\n{", "(a)"},
            {hermes, "<think>a</th", "(a</th)"},
@@ -515,10 +543,17 @@ TEST(AnswerParser, GivesWhatIsCertainAtOnce) {
 // Each character is looked at a few times, not once for each piece behind it.
 TEST(AnswerParser, TakesLongCallsInManyPieces) {
   AnswerParser parser({hermes, {"find"}, false, 1});
-  std::size_t deltas = parser.add("<tool_call>{\"name\": \"find\", \"arguments\": {\"q\": \"").size();
-  for (int i = 0; i < 200'000; ++i) deltas += parser.add("word ").size();
+  (void)parser.add("<tool_call>{\"name\": \"find\", \"arguments\": {\"q\": \"");
+  std::size_t bytes = 0;
+  for (int i = 0; i < 200'000; ++i) bytes += parser.add("word ").front().text.size();
+  EXPECT_EQ(bytes, 1'000'000U);
+  EXPECT_EQ(parser.add("\"}}").front().text, "\"}");
+
+  AnswerParser behind({hermes, {"find"}, false, 1});
+  std::size_t deltas = behind.add("<tool_call>{\"arguments\": {\"q\": \"").size();
+  for (int i = 0; i < 200'000; ++i) deltas += behind.add("word ").size();
   EXPECT_EQ(deltas, 0U);
-  const std::vector<AnswerDelta> last = parser.add("\"}}");
+  const std::vector<AnswerDelta> last = behind.add("\"}, \"name\": \"find\"}");
   ASSERT_EQ(last.size(), 2U);
   EXPECT_EQ(last[1].text.size(), 1'000'000U + 9);
 }

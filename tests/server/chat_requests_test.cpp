@@ -193,6 +193,26 @@ TEST(OllamaAnswers, AreLinesOfJson) {
             "1970-01-01T00:00:01.500000007Z");
 }
 
+// Arguments come in parts, and Ollama's are objects.
+TEST(OllamaAnswers, HaveWholeCalls) {
+  const auto events = ollama_answer_events({.route = OllamaRoute::chat, .model = "m"});
+  std::string out;
+  const auto add = [&](std::size_t index, const char* name, const char* arguments, const char* reason = "") {
+    AnswerDelta delta;
+    delta.tool_calls.push_back({.index = index, .id = "i", .name = name, .arguments = arguments});
+    delta.finish_reason = reason;
+    events->append(out, delta);
+  };
+  add(0, "f", "{");
+  add(0, "", "\"a\": 1}");
+  EXPECT_EQ(out, "");
+  add(1, "g", "");
+  EXPECT_THAT(out, testing::HasSubstr(R"("name":"f","arguments":{"a": 1})"));
+  out.clear();
+  add(1, "", "{\"b\": ", "length");
+  EXPECT_EQ(out, "");
+}
+
 TEST(ChatReader, TakesAnswersApart) {
   generation::AnswerSettings settings;
   settings.format = {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "generation/json_extent.h"
 #include "server/protocols/error_answers.h"
 #include "tensor/json_writer.h"
 
@@ -206,8 +207,8 @@ class Blocks {
         out += R"({"type":"tool_use")";
         append_member(out, "id", block.id);
         append_member(out, "name", block.name);
-        // A JSON object: the parser of answers takes no other for a call.
-        out += fmt::format(R"(,"input":{})", block.text.empty() ? "{}" : block.text);
+        // A JSON object: the parser of answers takes no other for a call. One that was cut off is none.
+        out += fmt::format(R"(,"input":{})", generation::is_json(block.text) ? block.text : "{}");
         break;
     }
     out += '}';

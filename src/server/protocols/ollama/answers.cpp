@@ -1,11 +1,14 @@
 #include "server/protocols/ollama/answers.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "generation/json_extent.h"
 #include "server/protocols/text_inputs.h"
 #include "server/protocols/token_scores.h"
 #include "tensor/json_writer.h"
@@ -29,6 +32,13 @@ void append_arguments(std::string& out, std::string_view json) {
   out += json;
   std::replace_if(
       out.begin() + static_cast<std::ptrdiff_t>(first), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+}
+
+// Arguments are objects here: a call that was cut off within them is left out.
+std::vector<ToolCallDelta> whole_calls(std::vector<ToolCallDelta> calls) {
+  std::erase_if(
+      calls, [](const ToolCallDelta& call) { return !call.arguments.empty() && !generation::is_json(call.arguments); });
+  return calls;
 }
 
 void append_calls(std::string& out, const std::vector<ToolCallDelta>& calls) {
@@ -92,10 +102,12 @@ class OllamaLines : public AnswerEvents {
 
   void append(std::string& out, const AnswerDelta& delta) override {
     if (!delta.finish_reason.empty()) reason_ = delta.finish_reason;
-    if (delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.scores.empty()) return;
+    AnswerDelta given = delta;
+    given.tool_calls = finished_calls(delta);
+    if (given.text.empty() && given.reasoning.empty() && given.tool_calls.empty() && given.scores.empty()) return;
     append_head(out, head_);
-    append_text(out, head_.route, delta);
-    append_scores(out, delta);
+    append_text(out, head_.route, given);
+    append_scores(out, given);
     out += ",\"done\":false}\n";
   }
 
@@ -113,8 +125,24 @@ class OllamaLines : public AnswerEvents {
   }
 
  private:
+  // A call is given whole: when another one begins, or the answer ends.
+  std::vector<ToolCallDelta> finished_calls(const AnswerDelta& delta) {
+    std::vector<ToolCallDelta> finished;
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      if (!call.name.empty() || !begun_) {
+        if (begun_) finished.push_back(*std::exchange(begun_, std::nullopt));
+        begun_ = call;
+      } else {
+        begun_->arguments += call.arguments;
+      }
+    }
+    if (begun_ && !delta.finish_reason.empty()) finished.push_back(*std::exchange(begun_, std::nullopt));
+    return whole_calls(std::move(finished));
+  }
+
   OllamaHead head_;
   std::string reason_;
+  std::optional<ToolCallDelta> begun_;
 };
 
 }  // namespace
@@ -129,8 +157,10 @@ std::string ollama_time(std::chrono::system_clock::time_point time) {
 std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice, const AnswerUsage& usage) {
   std::string out;
   append_head(out, head);
-  append_text(out, head.route, choice);
-  append_scores(out, choice);
+  AnswerDelta given = choice;
+  given.tool_calls = whole_calls(std::move(given.tool_calls));
+  append_text(out, head.route, given);
+  append_scores(out, given);
   append_end_members(out, choice.finish_reason, usage);
   return out;
 }
