@@ -6,7 +6,8 @@
 namespace gpux::server {
 
 std::size_t AnswerDelta::bytes() const noexcept {
-  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size();
+  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size() +
+                      tokens.size() * sizeof(std::uint32_t);
   for (const ToolCallDelta& call : tool_calls) {
     bytes += sizeof(ToolCallDelta) + call.id.size() + call.name.size() + call.arguments.size();
   }
@@ -41,6 +42,7 @@ void AnswerDelta::append(AnswerDelta&& next) {
   scores.insert(scores.end(), std::make_move_iterator(next.scores.begin()), std::make_move_iterator(next.scores.end()));
   finish_reason = std::move(next.finish_reason);
   stop_text = std::move(next.stop_text);
+  if (!next.tokens.empty()) tokens = std::move(next.tokens);
 }
 
 }  // namespace gpux::server
