@@ -1,10 +1,12 @@
 #include "server/protocols/ollama/answers.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "server/protocols/text_inputs.h"
 #include "server/protocols/token_scores.h"
@@ -74,7 +76,9 @@ void append_text(std::string& out, OllamaRoute route, const AnswerDelta& delta) 
 }
 
 // Calls of tools end a text as "stop", as Ollama has it.
-void append_end_members(std::string& out, std::string_view reason, const AnswerUsage& usage) {
+void append_end_members(std::string& out, std::string_view reason, std::span<const std::uint32_t> tokens,
+                        const AnswerUsage& usage) {
+  if (!tokens.empty()) out += fmt::format(R"(,"context":[{}])", fmt::join(tokens, ","));
   const auto total = usage.queue_time + usage.prompt_time + usage.generation_time;
   out += fmt::format(
       R"(,"done":true,"done_reason":"{}","total_duration":{},"load_duration":0,"prompt_eval_count":{},"prompt_eval_duration":{},"eval_count":{},"eval_duration":{}}})",
@@ -92,6 +96,7 @@ class OllamaLines : public AnswerEvents {
 
   void append(std::string& out, const AnswerDelta& delta) override {
     if (!delta.finish_reason.empty()) reason_ = delta.finish_reason;
+    if (!delta.tokens.empty()) tokens_ = delta.tokens;
     if (delta.text.empty() && delta.reasoning.empty() && delta.tool_calls.empty() && delta.scores.empty()) return;
     append_head(out, head_);
     append_text(out, head_.route, delta);
@@ -102,7 +107,7 @@ class OllamaLines : public AnswerEvents {
   void append_end(std::string& out, const AnswerUsage& usage) override {
     append_head(out, head_);
     append_text(out, head_.route, {});
-    append_end_members(out, reason_, usage);
+    append_end_members(out, reason_, tokens_, usage);
     out += '\n';
   }
 
@@ -115,6 +120,7 @@ class OllamaLines : public AnswerEvents {
  private:
   OllamaHead head_;
   std::string reason_;
+  std::vector<std::uint32_t> tokens_;
 };
 
 }  // namespace
@@ -131,7 +137,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   append_head(out, head);
   append_text(out, head.route, choice);
   append_scores(out, choice);
-  append_end_members(out, choice.finish_reason, usage);
+  append_end_members(out, choice.finish_reason, choice.tokens, usage);
   return out;
 }
 
