@@ -427,6 +427,8 @@ TEST_F(ServeOllama, CopiesCreatesAndDeletesModels) {
   }
   EXPECT_EQ(stored_names(server), (std::vector<std::string>{"chatty:latest", "vectors:latest"}));
   EXPECT_EQ(server.ask(post("/api/generate", prompt.dump())).status, 404);
+  EXPECT_THAT(server.json(post("/api/generate", R"({"model": "gone", "prompt": "a"})"), 404).dump(),
+              HasSubstr("no model 'gone' is stored; stored are: chatty, vectors; 'gpux pull ORG/NAME' stores one"));
   EXPECT_TRUE(server.json(get("/api/ps")).at("models").empty());
   const std::string page = server.ask(get("/metrics")).body;
   EXPECT_THAT(page, HasSubstr("gpux_store_jobs_total{kind=\"create\",end=\"succeeded\"} 1"));

@@ -8,6 +8,7 @@ Needs the package ollama of scripts/requirements-integrations.txt; installs noth
 """
 
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 import ollama
@@ -62,9 +64,19 @@ def names(client):
     return sorted(model.model for model in client.list().models)
 
 
+def slow(hub, seconds):
+    """The hub waits so long before each 64 kB."""
+    request = urllib.request.Request(hub + "/-/faults", data=json.dumps({"slow": seconds}).encode())
+    urllib.request.urlopen(request).close()
+
+
+def count(address, metric):
+    page = urllib.request.urlopen(address + "/metrics").read().decode()
+    return int(next(line.split()[-1] for line in page.splitlines() if line.startswith(metric)))
+
+
 def pull_and_use(client, hub):
-    slow = urllib.request.Request(hub + "/-/faults", data=json.dumps({"slow": 0.15}).encode())
-    urllib.request.urlopen(slow).close()
+    slow(hub, 0.15)
     lines = list(client.pull("org/tiny", stream=True))
     expect(lines[-1].status == "success", "the last line of a pull")
     moved = [line for line in lines if line.total]
@@ -140,6 +152,26 @@ def push(client, registry):
     refused(400, "insecure: the operator decides", client.pull, name, insecure=True)
 
 
+def leave(client, address, hub):
+    """A pull ends with the client that waits for it."""
+    slow(hub, 5)
+    host = address.removeprefix("http://")
+    connection = http.client.HTTPConnection(host)
+    connection.request("POST", "/api/pull", json.dumps({"model": "org/slow"}), {"Content-Type": "application/json"})
+    expect(b"status" in connection.getresponse().readline(), "the first line of a slow pull")
+    expect(count(address, 'gpux_store_jobs{kind="pull"}') == 1, "a pull that runs")
+    connection.close()
+    for _ in range(200):
+        if count(address, 'gpux_store_jobs_total{kind="pull",end="cancelled"}') == 1:
+            break
+        time.sleep(0.05)
+    else:
+        sys.exit("a pull goes on without its client")
+    expect(count(address, 'gpux_store_jobs{kind="pull"}') == 0, "no pull runs")
+    expect("hf.co/org/slow:latest" not in names(client), "what was not pulled")
+    slow(hub, 0)
+
+
 def strangers(client, registry, environment):
     """What a request must not reach."""
     port = registry.partition(":")[2]
@@ -169,6 +201,7 @@ def main():
         for folder in ("hub/org", "registry", "talker"):
             (home / folder).mkdir(parents=True)
         shutil.copytree(ROOT / "tests" / "embedding" / "references" / "bert-cls", home / "hub/org/tiny")
+        shutil.copytree(home / "hub/org/tiny", home / "hub/org/slow")
         write_chat_model(home / "talker")
         hub = servers.enter_context(
             printing([sys.executable, str(ROOT / "tests/registry/hub_server.py"), str(home / "hub")]))[0].split()[1]
@@ -185,6 +218,7 @@ def main():
             create(client, home / "talker")
             continue_a_context(client)
             push(client, registry)
+            leave(client, address, hub)
             strangers(client, registry, environment)
         on_demand(program, environment, flags)
     print("ollama changes the models of gpux")

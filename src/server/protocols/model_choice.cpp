@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
 #include "server/models/model_entry.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/verdict_header.h"
@@ -94,14 +95,19 @@ void pull_and_use(const RouteCall& call, const std::string& name, const ModelHan
 }
 
 // No model is served by that name: it may be a reference of one in the store, or of one that can be.
-void find_in_store(const RouteCall& call, const std::string& name, const ModelHandler& handler, MayPull may_pull,
-                   const Error& unknown) {
+void find_in_store(const RouteCall& call, const std::string& name, const ModelHandler& handler, MayPull may_pull) {
   const StoreChanges& changes = call.service.changes;
   if (const auto stored = changes.served_name(name); stored && *stored != name) {
     use_model(call, *stored, handler, [call](const Error& error) { fail(call, error); });
     return;
   }
-  if (!StoreChanges::is_reference(name)) throw Error(unknown);
+  if (!StoreChanges::is_reference(name)) {
+    std::vector<std::string> names = call.service.repository.names();
+    for (std::string& stored_name : on_demand_names(call.service.repository)) names.push_back(std::move(stored_name));
+    throw Error(ErrorCode::not_found,
+                fmt::format("no model '{}' is stored; stored are: {}; 'gpux pull ORG/NAME' stores one of the hub",
+                            utf8_prefix(name, 80), names.empty() ? "none" : join(names)));
+  }
   if (may_pull == MayPull::no || !changes.options().pulls_on_demand) {
     throw Error(ErrorCode::not_found, fmt::format("no model '{}' is stored; 'gpux pull {}' stores it", name, name));
   }
@@ -120,7 +126,7 @@ void with_model(const RouteCall& call, ModelHandler handler, MayPull may_pull) {
     const bool is_unknown = error.code() == ErrorCode::not_found && call.service.changes.options().serves_store;
     answer_guarded(call, [&] {
       if (!is_unknown) throw Error(error);
-      find_in_store(call, name, handler, may_pull, error);
+      find_in_store(call, name, handler, may_pull);
     });
   };
   use_model(call, name, handler, failed);

@@ -1,6 +1,7 @@
 #include "server/store_changes/store_changes.h"
 
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 

@@ -77,8 +77,8 @@ class StoreJobs {
     std::stop_source stop;
     std::map<std::uint64_t, Listener> listeners;
     std::optional<JobStatus> last;  ///< for those who join
-    bool is_done = false;    ///< its end is known: nobody joins
-    bool has_ended = false;  ///< its listeners know it: the thread can be joined
+    bool is_done = false;           ///< its end is known: nobody joins
+    bool has_ended = false;         ///< its listeners know it: the thread can be joined
     std::thread thread;
   };
 

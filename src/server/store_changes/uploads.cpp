@@ -1,5 +1,6 @@
 #include "server/store_changes/uploads.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 

@@ -1,7 +1,9 @@
 #include "server/protocols/ollama/store_requests.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>

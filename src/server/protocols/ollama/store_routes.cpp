@@ -11,6 +11,7 @@
 #include "server/protocols/error_answers.h"
 #include "server/protocols/ollama/status_lines.h"
 #include "server/protocols/ollama/store_requests.h"
+#include "store/reference.h"
 
 namespace gpux::server::ollama {
 namespace {
@@ -84,6 +85,7 @@ void create_model(const RouteCall& call) {
 
 void copy_model(const RouteCall& call) {
   const OllamaCopy asked = read_ollama_copy(call.request().body.text(), call.work);
+  (void)parse_reference(asked.destination);
   change(
       call, [&changes = call.service.changes, asked] { changes.copy(asked.source, asked.destination); },
       [] { return empty_answer(200); });
