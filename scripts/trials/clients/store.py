@@ -182,7 +182,7 @@ def strangers(client, registry, environment):
         refused(400, "", client.pull, name)
 
 
-def on_demand(program, environment, flags):
+def on_demand(program, environment, hub, flags):
     with serving(program, environment, *flags) as (address, _):
         client = ollama.Client(host=address)
         client.delete("hf.co/org/tiny")
@@ -190,6 +190,10 @@ def on_demand(program, environment, flags):
     with serving(program, environment, "--allow-pull", *flags) as (address, _):
         client = ollama.Client(host=address)
         refused(404, "'gpux pull org/tiny' stores it", client.show, "org/tiny")
+        slow(hub, 5)
+        impatient = ollama.Client(host=address, headers={"X-Request-Timeout-Ms": "500"})
+        refused(504, "the model was not pulled in time", impatient.embed, model="org/slow", input="a")
+        slow(hub, 0)
         expect(len(client.embed(model="org/tiny", input="a").embeddings) == 1, "a model that a request pulls")
         refused(404, "org/none", client.embed, model="org/none", input="a")
 
@@ -220,7 +224,7 @@ def main():
             push(client, registry)
             leave(client, address, hub)
             strangers(client, registry, environment)
-        on_demand(program, environment, flags)
+        on_demand(program, environment, hub, flags)
     print("ollama changes the models of gpux")
 
 

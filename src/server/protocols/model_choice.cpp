@@ -85,11 +85,12 @@ void pull_and_use(const RouteCall& call, const std::string& name, const ModelHan
   cancel_when_gone(*call.exchange, call.work, leave);
   if (const auto deadline = call.work.deadline.time()) {
     call.service.limits.at(*deadline, [leave, exchange = std::weak_ptr(call.exchange), protocol = call.protocol] {
-      leave();
+      // Before the job lets the exchange go.
       if (const auto waiting = exchange.lock()) {
         waiting->respond(
             error_response(Error(ErrorCode::deadline_exceeded, "the model was not pulled in time"), protocol));
       }
+      leave();
     });
   }
 }
