@@ -377,6 +377,20 @@ class Page {
   std::string text_;
 };
 
+// By their kinds.
+nlohmann::ordered_json json_of(const StoreJobCounts& all) {
+  nlohmann::ordered_json kinds;
+  for (std::size_t kind = 0; kind < all.size(); ++kind) {
+    const JobCounts& counts = all.at(kind);
+    kinds[std::string(job_kind_names.at(kind))] = {{"running", counts.running.load()},
+                                                   {"succeeded", counts.succeeded.load()},
+                                                   {"failed", counts.failed.load()},
+                                                   {"cancelled", counts.cancelled.load()},
+                                                   {"refused", counts.refused.load()}};
+  }
+  return kinds;
+}
+
 }  // namespace
 
 std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport) {
@@ -529,14 +543,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
                     {"slow", transport.http.cut_off_as_slow},
                     {"memory", transport.http.cut_off_for_memory}}}};
   if (transport.store_jobs != nullptr) {
-    for (std::size_t kind = 0; kind < transport.store_jobs->size(); ++kind) {
-      const JobCounts& counts = transport.store_jobs->at(kind);
-      page["store_jobs"][std::string(job_kind_names.at(kind))] = {{"running", counts.running.load()},
-                                                                  {"succeeded", counts.succeeded.load()},
-                                                                  {"failed", counts.failed.load()},
-                                                                  {"cancelled", counts.cancelled.load()},
-                                                                  {"refused", counts.refused.load()}};
-    }
+    page["store_jobs"] = json_of(*transport.store_jobs);
     page["uploaded_bytes"] = transport.uploaded_bytes;
   }
   page["members"] = {{"ignored", transport.ignored_members}, {"unknown", transport.unknown_members}};
