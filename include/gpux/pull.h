@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -33,12 +34,16 @@ struct PullOptions {
   unsigned connections = 8;           ///< transfers at the same time
   std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's
   std::vector<std::string> insecure;  ///< HOST or HOST:PORT whose certificates are not checked
-  std::filesystem::path home;         ///< the store; empty: GPUX_HOME, or ~/.gpux
+  /// For pulls that somebody else asks for: connections are made to addresses of the internet alone, and to these
+  /// hosts, HOST or HOST:PORT; elsewhere is Error permission. Empty: to any address.
+  std::optional<std::vector<std::string>> only_public_and = {};
+  std::filesystem::path home;  ///< the store; empty: GPUX_HOME, or ~/.gpux
 };
 
 /// How far the downloads of one pull are.
 struct PullProgress {
-  std::string file;  ///< the file that the last bytes belong to; empty at the beginning and the end
+  std::string file;     ///< the file that the last bytes belong to; empty at the beginning and the end
+  std::string file_id;  ///< 64 hexadecimal digits for its content: its SHA-256 where the source gives it; may be empty
   std::uint64_t file_bytes = 0, file_done = 0;  ///< size of that file (0: unknown), and its bytes that have arrived
   std::uint64_t bytes = 0, done = 0;            ///< size of all files, and their bytes that are here
 };

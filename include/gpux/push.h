@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ struct PushOptions {
   std::uint64_t chunk_bytes = 0;      ///< larger files are uploaded in chunks of this size, 64 KiB or more; 0: 32 MiB
   std::filesystem::path ca_file;      ///< trusted instead of the system's authorities; empty: the environment's
   std::vector<std::string> insecure;  ///< HOST or HOST:PORT whose certificates are not checked, and plain HTTP there
-  std::filesystem::path home;         ///< the store; empty: GPUX_HOME, or ~/.gpux
+  std::optional<std::vector<std::string>> only_public_and = {};  ///< as PullOptions::only_public_and
+  std::filesystem::path home;                                    ///< the store; empty: GPUX_HOME, or ~/.gpux
 };
 
 /// Result of push(): the name and digest in the registry, and the bytes transferred.

@@ -40,6 +40,7 @@
 #include "server/requests/request_memory.h"
 #include "server/server_record.h"
 #include "server/service.h"
+#include "server/store_changes/store_changes.h"
 #include "settings/read_setting.h"
 #include "tensor/json_writer.h"
 
@@ -373,6 +374,9 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
   options.is_strict = flags.is_strict;
   options.stored_responses.max_responses = flags.max_responses;
   options.stored_responses.time_to_live = flags.response_ttl;
+  options.store_changes.serves_store = flags.serves_store;
+  options.store_changes.pulls_on_demand = flags.pulls_on_demand;
+  options.store_changes.private_registries = flags.private_registries;
   // What is no origin or host is refused before models are loaded.
   options.browser_access = browser_access_of(flags, {}, !options.api_keys.empty());
   options.memory = std::make_shared<MemoryBudget>(
@@ -402,7 +406,17 @@ std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags
 // memory.
 ServeFlags completed(ServeFlags flags) {
   constexpr std::uint64_t quarters_for_models = 3;
-  if (!flags.models.empty() || !flags.repository.empty() || !flags.models_file.empty()) return flags;
+  if (!flags.models.empty() || !flags.repository.empty() || !flags.models_file.empty()) {
+    for (const auto& [flag, is_given] : {std::pair("--allow-pull", flags.pulls_on_demand),
+                                         std::pair("--private-registry", !flags.private_registries.empty())}) {
+      if (is_given) {
+        throw Error(ErrorCode::usage,
+                    fmt::format("{} is for gpux serve without a MODEL, which serves the store", flag));
+      }
+    }
+    return flags;
+  }
+  for (const std::string& host : flags.private_registries) server::require_registry_host(host);
   flags.serves_store = true;
   if (!flags.idle_unload) flags.idle_unload = std::chrono::minutes(5);
   if (flags.memory_budget_bytes == 0) {
@@ -434,6 +448,13 @@ void serve(const ServeFlags& given, Context& context) {
   }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
   service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
+  if (flags.pulls_on_demand && service_options.api_keys.empty() &&
+      !service_options.browser_access.listens_on_loopback()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--allow-pull: other machines reach {}, and could fill the disk without an API key; "
+                            "--api-key-file sets keys",
+                            listen.host));
+  }
 
   raise_file_limit();
   const Signals signals;

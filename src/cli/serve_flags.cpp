@@ -39,6 +39,13 @@ void add_models(CLI::App& command, ServeFlags& flags) {
   add_value(command, "--idle-unload", flags.idle_unload, read_wait,
             "unload models that had no request for so long, until they are requested: 5m; requests of Ollama's clients "
             "then decide with keep_alive");
+  command.add_flag("--allow-pull", flags.pulls_on_demand,
+                   "without a MODEL: an inference request for a model that is not stored pulls it first");
+  command
+      .add_option("--private-registry", flags.private_registries,
+                  "without a MODEL: HOST or HOST:PORT of this machine or a private network that requests may pull from "
+                  "and push to; may be repeated")
+      ->allow_extra_args(false);
   add_value(command, "--memory-budget", flags.memory_budget_bytes, read_budget,
             "unload the least recently used models if models, keys and values take more than this, until they "
             "are requested: 8GB");

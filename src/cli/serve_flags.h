@@ -19,7 +19,9 @@ struct ServeFlags : server::ServingFlags {
   std::string unix_path, api_key_file, tls_certificate, tls_key, pull;
   std::uint64_t memory_budget_bytes = 0, device_memory_budget_bytes = 0;  ///< 0: no limit
   std::vector<std::string> cors_origins, allowed_hosts;
-  std::chrono::milliseconds watch{0};  ///< 0: not
+  bool pulls_on_demand = false;                 ///< a request for a model that is not stored pulls it
+  std::vector<std::string> private_registries;  ///< HOST or HOST:PORT that requests may pull from and push to
+  std::chrono::milliseconds watch{0};           ///< 0: not
   std::chrono::milliseconds drain_delay{0}, drain_timeout{std::chrono::seconds(30)};
   std::chrono::milliseconds load_timeout{std::chrono::minutes(10)};
   std::optional<std::chrono::milliseconds> idle_unload;  ///< 0: never; empty: as what is served has it

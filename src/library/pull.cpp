@@ -15,6 +15,7 @@
 #include "base/machine.h"
 #include "base/memory_size.h"
 #include "base/own_program.h"
+#include "base/sha256.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -42,6 +43,7 @@ registry::ClientOptions client_options(const PullOptions& options, const PullLis
   return {.ca_file = options.ca_file,
           .tls_files_of = {},
           .insecure_hosts = {options.insecure.begin(), options.insecure.end()},
+          .only_public_and = hosts_of(options.only_public_and),
           .cancellation = Cancellation(stop),
           .on_retry = [say = listener.on_message](const std::string& reason, std::chrono::milliseconds delay) {
             if (say)
@@ -67,7 +69,12 @@ registry::DownloadOptions download_options(const PullContext& context) {
   options.on_note = context.listener.on_message;
   if (context.listener.on_progress) {
     options.on_progress = [&listener = context.listener](const registry::DownloadProgress& progress) {
-      listener.on_progress({progress.file, progress.file_bytes, progress.file_done, progress.bytes, progress.done});
+      listener.on_progress({.file = progress.file,
+                            .file_id = is_sha256(progress.key) ? progress.key : std::string(),
+                            .file_bytes = progress.file_bytes,
+                            .file_done = progress.file_done,
+                            .bytes = progress.bytes,
+                            .done = progress.done});
     };
   }
   return options;
@@ -155,7 +162,9 @@ PulledModel pull_from(const oci::RemoteReference& reference, const PullCall& cal
        {{setting_named("sha256"), " (REGISTRY/REPOSITORY@sha256:DIGEST names a package)"}, !options.sha256.empty()}});
   RegistryPull request{.reference = reference,
                        .names = {},
-                       .access = {options.ca_file, {options.insecure.begin(), options.insecure.end()}},
+                       .access = {options.ca_file,
+                                  {options.insecure.begin(), options.insecure.end()},
+                                  hosts_of(options.only_public_and)},
                        .connections = options.connections,
                        .cancellation = Cancellation(stop),
                        .signature = {},
@@ -176,7 +185,7 @@ PulledModel pull_from(const oci::RemoteReference& reference, const PullCall& cal
   transfers.on_note = listener.on_message;
   if (listener.on_progress) {
     transfers.on_progress = [&listener](std::uint64_t done, std::uint64_t total) {
-      listener.on_progress({.file = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
+      listener.on_progress({.file = {}, .file_id = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
     };
   }
   const oci::PulledPackage pulled = pull_from_registry(request, store, transfers);

@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "gpux/pull.h"
 #include "library/folder_import.h"
@@ -51,6 +53,11 @@ void require_space(const std::filesystem::path& folder, std::uint64_t bytes, con
 
 PulledModel pull_from_hub(const registry::HubReference& reference, const Reference& name, const PullContext& context);
 PulledModel pull_from_address(const AddressReference& reference, const Reference& name, const PullContext& context);
+
+/// PullOptions::only_public_and as a client takes it.
+inline std::optional<std::set<std::string>> hosts_of(const std::optional<std::vector<std::string>>& hosts) {
+  return hosts ? std::optional(std::set<std::string>(hosts->begin(), hosts->end())) : std::nullopt;
+}
 
 /// A stored package as the public headers show it.
 StoredPackage package_of(const StoredModel& model);

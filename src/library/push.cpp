@@ -52,7 +52,8 @@ PushedModel push(const std::string& name, const PushOptions& options, const Pull
   if (options.chunk_bytes != 0) settings.repository.chunk_bytes = options.chunk_bytes;
   std::optional<oci::SigningKey> key;
   if (!options.sign_key.empty()) settings.signing_key = &key.emplace(oci::SigningKey::read(options.sign_key));
-  const oci::Access access{options.ca_file, {options.insecure.begin(), options.insecure.end()}};
+  const oci::Access access{
+      options.ca_file, {options.insecure.begin(), options.insecure.end()}, hosts_of(options.only_public_and)};
   registry::ClientOptions client_options = oci::client_options(access, listener.on_message);
   client_options.cancellation = Cancellation(stop);
   registry::Client client(std::move(client_options));
@@ -60,7 +61,7 @@ PushedModel push(const std::string& name, const PushOptions& options, const Pull
   oci::TransferListener transfers{.on_progress = {}, .on_note = listener.on_message};
   if (listener.on_progress) {
     transfers.on_progress = [&listener](std::uint64_t done, std::uint64_t total) {
-      listener.on_progress({.file = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
+      listener.on_progress({.file = {}, .file_id = {}, .file_bytes = 0, .file_done = 0, .bytes = total, .done = done});
     };
   }
   const oci::PushedPackage pushed = oci::push_package(session, model, target, store, settings, transfers);

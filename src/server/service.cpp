@@ -11,6 +11,7 @@
 #include "server/protocols/call.h"
 #include "server/protocols/error_answers.h"
 #include "server/requests/api_keys.h"
+#include "server/requests/change_access.h"
 #include "server/requests/request_trace.h"
 
 namespace gpux::server {
@@ -58,6 +59,18 @@ Service::Service(ModelRepository& repository, ServiceOptions options)
 
 Service::~Service() = default;
 
+std::string Service::refusal_to_change(const http::Request& request) const {
+  const BrowserAccess& browser = state_.options.browser_access;
+  const auto is_there = [&](std::string_view field) { return request.headers.find(field).has_value(); };
+  return change_refusal({.serves_store = state_.changes.options().serves_store,
+                         .has_keys = !state_.options.api_keys.empty(),
+                         .listens_on_loopback = browser.listens_on_loopback(),
+                         .peer = request.peer ? std::string_view(*request.peer) : std::string_view(),
+                         .is_forwarded = is_there("Forwarded") || is_there("X-Forwarded-For") || is_there("Via"),
+                         .is_of_strange_origin = !browser.is_known_origin(
+                             {.host = request.headers["Host"], .origin = request.headers.find("Origin")})});
+}
+
 std::optional<http::Response> Service::refusal(const http::Request& request, const RouteMatch& match) const {
   const auto answer = [&](ErrorCode code, const std::string& message, int status) {
     http::Response response = error_response(Error(code, message), match.protocol);
@@ -79,10 +92,15 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     return response;
   }
   const std::string_view authorization = request.headers["Authorization"], x_api_key = request.headers["X-API-Key"];
-  if (match.route->key == RouteKey::any && !holds_key(state_.options.api_keys, authorization, x_api_key)) {
+  if (match.route->key != RouteKey::none && !holds_key(state_.options.api_keys, authorization, x_api_key)) {
     http::Response response = answer(ErrorCode::permission, std::string(key_problem(authorization, x_api_key)), 401);
     response.headers.add("WWW-Authenticate", "Bearer");
     return response;
+  }
+  if (match.route->key == RouteKey::change) {
+    if (const std::string problem = refusal_to_change(request); !problem.empty()) {
+      return answer(ErrorCode::usage, problem, 403);
+    }
   }
   if (match.route->method == "POST") {
     const std::string problem = content_type_problem(match.route->contract.body, request.headers["Content-Type"]);

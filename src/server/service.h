@@ -27,9 +27,11 @@ class Service {
   /// kilobytes. OPTIONS is answered here, with what a browser asks before it sends a request of a page.
   [[nodiscard]] http::Admitted admit(const http::Request& request) const;
 
-  /// Ends what is still read and prepared: each at its next unit, with interrupted. After a drain. From any thread.
+  /// Ends what is still read and prepared, and changes of the store: each at its next unit, with interrupted. After a
+  /// drain. From any thread.
   void stop_work() {
     state_.is_stopped = true;
+    state_.changes.jobs().stop();
     state_.readers.stop();
   }
 
@@ -47,6 +49,8 @@ class Service {
  private:
   /// Why admit() refuses a request; none: it does not.
   [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match) const;
+  /// Why this request may not change the stored models; empty: it may. It has a key where the server has keys.
+  [[nodiscard]] std::string refusal_to_change(const http::Request& request) const;
   [[nodiscard]] http::Response preflight_answer(const http::Request& request, const RouteMatch& match) const;
 
   ServiceState state_;

@@ -113,6 +113,28 @@ TEST_F(ServeOllama, GeneratesWithTheTemplateOrRaw) {
             "load");
 }
 
+TEST_F(ServeOllama, ContinuesAContext) {
+  Json body{{"model", "chatty"}, {"prompt", "one"}, {"options", {{"seed", 2}, {"num_predict", 6}}}, {"stream", false}};
+  const Json first = ask("generate", body);
+  const std::size_t tokens = first.at("context").size();
+  EXPECT_GE(tokens, first.at("prompt_eval_count").get<std::size_t>() + first.at("eval_count").get<std::size_t>());
+  body["prompt"] = "two";
+  const Json alone = ask("generate", body);
+  body["context"] = first.at("context");
+  const Json second = ask("generate", body);
+  EXPECT_EQ(second.at("prompt_eval_count"), tokens + alone.at("prompt_eval_count").get<std::size_t>());
+  EXPECT_TRUE(std::equal(first.at("context").begin(), first.at("context").end(), second.at("context").begin()));
+  body.erase("stream");
+  const std::vector<Json> lines = streamed("generate", body);
+  EXPECT_EQ(lines.back().at("context"), second.at("context"));
+  EXPECT_FALSE(lines.front().contains("context"));
+  const Json raw{
+      {"model", "chatty"}, {"prompt", "a"}, {"raw", true}, {"stream", false}, {"options", {{"num_predict", 2}}}};
+  EXPECT_FALSE(ask("generate", raw).contains("context"));
+  body["context"] = std::vector<int>(700, 5);
+  EXPECT_THAT(ask("generate", body, 400).at("error").get<std::string>(), HasSubstr("the prompt has 7"));
+}
+
 TEST_F(ServeOllama, WritesFormsAndCallsTools) {
   Json body = chat_of("who?", 4, {{"num_predict", 300}});
   body["stream"] = false;
@@ -280,7 +302,10 @@ TEST_F(ServeOllama, RefusesByName) {
       {"generate", R"({"suffix": "b", "system": "c"})", "suffix and system are both there"},
       {"generate", R"({"template": "b"})", "template: the model's own is used"},
       {"generate", R"({"images": ["AA=="]})", "images: models that generate text take no images"},
-      {"generate", R"({"context": [1]})", "context: accepted are the messages of /api/chat"},
+      {"generate", R"({"context": 1})", "context is no list of tokens"},
+      {"generate", R"({"context": [1, -1]})", "context[1] is no token's number"},
+      {"generate", R"({"context": [1, 2, 5000]})", "context[2] is 5000; accepted: the numbers of the model's"},
+      {"generate", R"({"raw": true, "context": [1]})", "raw and context are both there"},
       {"generate", R"({"raw": true, "system": "b"})", "raw and system are both there"},
       {"embed", R"({"input": []})", "input is empty"},
   };
@@ -296,6 +321,11 @@ TEST_F(ServeOllama, RefusesByName) {
               HasSubstr("gone"));
   EXPECT_THAT(ask("generate", {{"model", "vectors"}, {"prompt", "a"}}, 400).at("error").get<std::string>(),
               HasSubstr("'vectors' generates no text; chatty does"));
+  for (const auto& [route, text] : {std::pair("embed", "input"), std::pair("embeddings", "prompt")}) {
+    EXPECT_THAT(ask(route, {{"model", "chatty"}, {text, "a"}}, 400).at("error").get<std::string>(),
+                HasSubstr("'chatty' makes no dense vectors of texts: it generates text, and has no hidden states as an "
+                          "output; vectors does"));
+  }
 }
 
 TEST_F(ServeOllama, UnloadsIdleModels) {
@@ -358,6 +388,120 @@ TEST_F(ServeOllama, ServesTheStore) {
   EXPECT_EQ(server.json(post("/api/show", R"({"model": "vectors"})")).at("capabilities"), Json::array({"embedding"}));
   EXPECT_EQ(server.json(post("/v1/embeddings", R"({"model": "vectors", "input": "a"})")).at("data").size(), 1U);
   EXPECT_EQ(names_of(server.json(get("/v1/models")).at("data"), "id"), (std::vector<std::string>{"chatty", "vectors"}));
+}
+
+std::string with_body(const std::string& method, const std::string& path, const std::string& body,
+                      const std::string& fields = {}) {
+  return method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n" + fields + "\r\n" + body;
+}
+
+std::vector<std::string> stored_names(const Serving& server) {
+  std::vector<std::string> names;
+  const Json tags = server.json(get("/api/tags"));
+  for (const Json& one : tags.at("models")) names.push_back(one.at("name"));
+  return names;
+}
+
+TEST_F(ServeOllama, CopiesCreatesAndDeletesModels) {
+  const Serving server(*gpux_, {"--no-grpc"});
+  const auto change = [&](const char* route, const Json& body, int status = 200) {
+    const Answered answer = server.ask(post(std::string("/api/") + route, body.dump()));
+    EXPECT_EQ(answer.status, status) << answer.body;
+    return answer.body;
+  };
+  EXPECT_EQ(change("copy", {{"source", "chatty"}, {"destination", "other"}}), "");
+  EXPECT_EQ(stored_names(server), (std::vector<std::string>{"chatty:latest", "other:latest", "vectors:latest"}));
+  Json prompt{{"model", "other"}, {"prompt", "a"}, {"stream", false}, {"options", {{"num_predict", 4}}}};
+  EXPECT_EQ(server.json(post("/api/generate", prompt.dump())).at("done"), true);
+  // Settings of a model that another one has: with them, the text is always the same.
+  const Json calm{{"model", "calm"}, {"from", "other:latest"}, {"parameters", {{"temperature", 0}, {"top_k", 1}}}};
+  EXPECT_THAT(change("create", calm), testing::EndsWith("{\"status\":\"success\"}\n"));
+  prompt["model"] = "calm";
+  const Json text = server.json(post("/api/generate", prompt.dump()));
+  prompt["options"]["temperature"] = 0;
+  prompt["model"] = "other";
+  EXPECT_EQ(server.json(post("/api/generate", prompt.dump())).at("response"), text.at("response"));
+  // Loaded models go with their names.
+  for (const char* name : {"calm", "other:latest"}) {
+    EXPECT_EQ(server.ask(with_body("DELETE", "/api/delete", Json{{"model", name}}.dump())).status, 200);
+  }
+  EXPECT_EQ(stored_names(server), (std::vector<std::string>{"chatty:latest", "vectors:latest"}));
+  EXPECT_EQ(server.ask(post("/api/generate", prompt.dump())).status, 404);
+  EXPECT_THAT(server.json(post("/api/generate", R"({"model": "gone", "prompt": "a"})"), 404).dump(),
+              HasSubstr("no model 'gone' is stored; stored are: chatty, vectors; 'gpux pull ORG/NAME' stores one"));
+  EXPECT_TRUE(server.json(get("/api/ps")).at("models").empty());
+  const std::string page = server.ask(get("/metrics")).body;
+  EXPECT_THAT(page, HasSubstr("gpux_store_jobs_total{kind=\"create\",end=\"succeeded\"} 1"));
+  EXPECT_THAT(page, HasSubstr("gpux_store_jobs{kind=\"pull\"} 0"));
+}
+
+TEST_F(ServeOllama, KeepsFilesForModels) {
+  const Serving server(*gpux_, {"--no-grpc"});
+  const std::string digest = "sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";  // of "x"
+  const auto blob = [&](const char* method, const std::string& name, const std::string& body) {
+    RawClient client(server.port());
+    return client.ask(with_body(method, "/api/blobs/" + name, body), std::string_view(method) == "HEAD");
+  };
+  EXPECT_EQ(blob("HEAD", digest, "").status, 404);
+  EXPECT_EQ(blob("POST", digest, "x").status, 201);
+  EXPECT_EQ(blob("HEAD", digest, "").status, 200);
+  EXPECT_THAT(blob("POST", digest, "y").body,
+              HasSubstr("the body has the digest sha256:a1fce4363854ff888cff4b8e7875d600"));
+  EXPECT_EQ(blob("POST", "sha256:1", "x").status, 400);
+  const Json bad{{"model", "bad"}, {"files", {{"model.gguf", digest}}}, {"stream", false}};
+  const Json refused = server.json(post("/api/create", bad.dump()), 422);
+  EXPECT_THAT(refused.at("error").get<std::string>(), HasSubstr("model.gguf"));
+  EXPECT_THAT(refused.dump(), testing::Not(HasSubstr(gpux_->home().string())));
+  EXPECT_THAT(server.ask(get("/metrics")).body, HasSubstr("gpux_uploaded_bytes 1\n"));
+}
+
+TEST_F(ServeOllama, RefusesChangesByStrangers) {
+  const std::string body = R"({"model": "hf.co/org/name", "stream": false})";
+  const auto ask_with = [&](const Serving& server, const std::string& fields) {
+    return server.ask(with_body("POST", "/api/pull", body, fields));
+  };
+  const auto expect_refused = [](const Answered& answer, const char* reason) {
+    EXPECT_EQ(answer.status, 403) << answer.body;
+    EXPECT_THAT(answer.body, HasSubstr(reason));
+    EXPECT_TRUE(Json::parse(answer.body).at("error").is_string());
+  };
+  // GPUX_OFFLINE: who may pull is told that nothing is downloaded.
+  const std::vector<std::pair<std::string, std::string>> offline{{"GPUX_OFFLINE", "1"}, {"HF_HUB_CACHE", "/nowhere"}};
+  {
+    const Serving server(*gpux_, {"--no-grpc"}, offline);
+    EXPECT_EQ(ask_with(server, "").status, 404);
+    EXPECT_EQ(ask_with(server, "Origin: http://localhost:3000\r\n").status, 404);
+    expect_refused(ask_with(server, "X-Forwarded-For: 1.2.3.4\r\n"), "from this machine alone");
+    expect_refused(ask_with(server, "Origin: https://evil.example\r\n"), "pages from 'https://evil.example'");
+    const Json here{{"model", gpux_->home().string()}};
+    EXPECT_EQ(server.ask(post("/api/pull", here.dump())).status, 400);
+    EXPECT_THAT(server.json(post("/api/chat", R"({"model": "hf.co/org/name", "messages": []})"), 404).dump(),
+                HasSubstr("'gpux pull hf.co/org/name' stores it"));
+  }
+  {
+    const Serving server(*gpux_, {"chatty", "--no-grpc"}, offline);
+    expect_refused(ask_with(server, ""), "gpux serve without a MODEL");
+  }
+  {
+    const Serving server(*gpux_, {"--no-grpc", "--host", "0.0.0.0"}, offline);
+    expect_refused(ask_with(server, ""), "reached by other machines");
+  }
+  const std::string keys = gpux_->folder().write("keys", "a-long-key\n");
+  const Serving server(*gpux_, {"--no-grpc", "--host", "0.0.0.0", "--api-key-file", keys}, offline);
+  EXPECT_EQ(ask_with(server, "").status, 401);
+  EXPECT_EQ(ask_with(server, "Authorization: Bearer a-long-key\r\n").status, 404);
+  expect_refused(ask_with(server, "Authorization: Bearer a-long-key\r\nOrigin: https://evil.example\r\n"),
+                 "pages of other origins");
+}
+
+TEST_F(ServeOllama, RefusesFlagsOfTheStoreElsewhere) {
+  EXPECT_THAT(gpux_->run({"serve", "chatty", "--allow-pull"}).err, HasSubstr("--allow-pull is for gpux serve without"));
+  EXPECT_THAT(gpux_->run({"serve", "chatty", "--private-registry", "a:1"}).err,
+              HasSubstr("--private-registry is for gpux serve without"));
+  EXPECT_THAT(gpux_->run({"serve", "--private-registry", "http://a"}).err, HasSubstr("is no host"));
+  EXPECT_THAT(gpux_->run({"serve", "--no-grpc", "--port", "0", "--host", "0.0.0.0", "--allow-pull"}).err,
+              HasSubstr("--api-key-file sets keys"));
 }
 
 }  // namespace

@@ -263,6 +263,13 @@ const std::vector<KeyLine> key_table{
     {"GET", "/api/tags", 401},
     {"GET", "/api/ps", 401},
     {"POST", "/api/show", 401},
+    {"POST", "/api/pull", 401},
+    {"POST", "/api/push", 401},
+    {"POST", "/api/create", 401},
+    {"POST", "/api/copy", 401},
+    {"DELETE", "/api/delete", 401},
+    {"GET", "/api/blobs/{id}", 401},
+    {"POST", "/api/blobs/{id}", 401},
     {"GET", "/api/version", 401},
     {"GET", "/v1/models", 401},
     {"GET", "/v1/models/{name}", 401},
@@ -329,7 +336,7 @@ TEST(Serve, DocumentsTheMethodsOfEachPath) {
   EXPECT_GE(paths.size(), 20U);
   for (const auto& [path, methods] : paths.items()) {
     std::string documented;
-    for (const char* method : {"get", "post"}) {
+    for (const char* method : {"get", "post", "delete"}) {
       if (methods.contains(method)) documented += (documented.empty() ? "" : ", ") + upper(method);
     }
     const Answered answered = server.ask("OPTIONS " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");

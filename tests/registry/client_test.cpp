@@ -5,9 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
 #include "base/files.h"
 #include "base/scratch_folder.h"
+#include "registry/http/connection_guard.h"
+#include "registry/http/url.h"
 #include "registry/raw_server.h"
 
 namespace gpux::registry {
@@ -315,6 +318,51 @@ TEST(Client, SendsNoHeaderWithALineBreak) {
   std::string message;
   EXPECT_EQ(code_of(client, {.url = server.url("/"), .authorization = "Bearer a\r\nX: y"}, message), ErrorCode::usage);
   EXPECT_TRUE(server.requests().empty());
+}
+
+// For what somebody else asks for.
+TEST(Client, ReachesPublicAddressesAloneAndThoseThatAreExcepted) {
+  const RawServer server([](const auto&) { return http_answer(200, "here"); });
+  const std::string authority = parse_url(server.url("/")).authority();
+  Client excepted(ClientOptions{.only_public_and = std::set<std::string>{authority}});
+  EXPECT_EQ(excepted.send({.url = server.url("/")}).body, "here");
+  Client client(ClientOptions{.only_public_and = std::set<std::string>{}});
+  const std::string port = authority.substr(authority.find(':'));
+  for (const std::string host : {"127.0.0.1", "localhost", "2130706433", "0x7f.1", "0.0.0.0", "[::1]",
+                                 "[::ffff:127.0.0.1]", "169.254.169.254", "10.0.0.1"}) {
+    std::string message;
+    EXPECT_EQ(code_of(client, {.url = "http://" + host + port + "/", .retry = at_once}, message), ErrorCode::permission)
+        << host << ": " << message;
+    EXPECT_THAT(message, HasSubstr("is an address of this machine or of a private network")) << host;
+  }
+  EXPECT_EQ(server.requests().size(), 1U);
+}
+
+// A name or a redirect of a stranger leads where it likes.
+TEST(Client, IsNotLedToAPrivateAddressByARedirect) {
+  const RawServer target([](const auto&) { return http_answer(200, "secret"); });
+  const RawServer server(
+      [&](const auto&) { return http_answer(302, "", "Location: " + target.url("/secret") + "\r\n"); });
+  Client client(ClientOptions{.only_public_and = std::set<std::string>{parse_url(server.url("/")).authority()}});
+  std::string message;
+  EXPECT_EQ(code_of(client, {.url = server.url("/"), .retry = at_once}, message), ErrorCode::permission);
+  EXPECT_EQ(server.requests().size(), 1U);
+  EXPECT_TRUE(target.requests().empty());
+}
+
+TEST(ConnectionGuard, JudgesTheAddressThatANameLeadsTo) {
+  ConnectionGuard guard(parse_url("https://models.example/"), {});
+  const auto address = [](std::uint32_t host) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(host);
+    return v4;
+  };
+  const sockaddr_in there = address(0x01010101), here = address(0x7f000001);
+  EXPECT_TRUE(guard.may_connect(reinterpret_cast<const sockaddr&>(there)));
+  EXPECT_NO_THROW(guard.check());
+  EXPECT_FALSE(guard.may_connect(reinterpret_cast<const sockaddr&>(here)));
+  EXPECT_THROW(guard.check(), Error);
 }
 
 }  // namespace

@@ -269,9 +269,10 @@ class Downloads {
     const auto now = std::chrono::steady_clock::now();
     if (!is_certain && now - shown_ < interval) return;
     shown_ = now;
-    DownloadProgress progress{.file = {}, .bytes = total_, .done = done_};
+    DownloadProgress progress{.file = {}, .key = {}, .bytes = total_, .done = done_};
     if (fetched != nullptr) {
       progress.file = fetched->item.name;
+      progress.key = fetched->item.key;
       progress.file_bytes = fetched->item.bytes.value_or(0);
       progress.file_done = fetched->done;
     }

@@ -36,6 +36,7 @@ struct DownloadItem {
 /// Progress of the downloads.
 struct DownloadProgress {
   std::string file;  ///< the file that the last bytes belong to
+  std::string key;   ///< DownloadItem::key of it
   std::uint64_t file_bytes = 0, file_done = 0;
   std::uint64_t bytes = 0, done = 0;  ///< size of all files together, and their bytes that are here
 };

@@ -99,6 +99,10 @@ struct ClientOptions {
   /// For a host, "HOST" or "HOST:PORT": takes precedence over ca_file where it names files. May be null.
   std::function<TlsFiles(const std::string&)> tls_files_of;
   std::set<std::string> insecure_hosts;  ///< "HOST" or "HOST:PORT": their certificates are not checked
+  /// Connections are made to addresses of the internet alone (public_address.h), and to these hosts, "HOST" or
+  /// "HOST:PORT": for what somebody else asks for. A proxy decides itself what it reaches, by names that are no private
+  /// address. Empty: to any.
+  std::optional<std::set<std::string>> only_public_and = {};
   Cancellation cancellation;
   /// Told of each wait before a request is repeated: the reason in one line, and the delay. May be null.
   std::function<void(const std::string&, std::chrono::milliseconds)> on_retry;
@@ -122,6 +126,7 @@ class TransferError : public Error {
 /// HTTP over libcurl, which is opened by the first request. Any number of threads may use one client at a time;
 /// connections are kept and reused. Proxies are those of http_proxy, https_proxy, all_proxy and no_proxy; addresses of
 /// this machine are asked without one. A redirect from https to http is refused.
+/// An address that only_public_and excludes is Error permission.
 class Client {
  public:
   explicit Client(ClientOptions options = {});

@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -17,6 +19,7 @@
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "base/unique_fd.h"
+#include "registry/http/connection_guard.h"
 #include "registry/http/curl_library.h"
 
 namespace gpux::registry {
@@ -146,6 +149,11 @@ int on_seek(void* self, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
+curl_socket_t on_open(void* self, curlsocktype /*purpose*/, curl_sockaddr* address) {
+  if (!static_cast<ConnectionGuard*>(self)->may_connect(address->addr)) return CURL_SOCKET_BAD;
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 /// Whether curl's failure is one of this moment: of a connection that was cut or stalled.
 bool is_transient(CURLcode code) {
   switch (code) {
@@ -267,6 +275,12 @@ struct Connection::Handles {
     if (!proxy.empty()) set(CURLOPT_PROXY, proxy.c_str());
   }
 
+  void set_guard(std::optional<ConnectionGuard>& guard) const {
+    if (!guard) return;
+    set(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    set(CURLOPT_OPENSOCKETDATA, &*guard);
+  }
+
   void set_method(Method method, const Request& request, Transfer& transfer) const {
     if (method == Method::head) {
       set(CURLOPT_NOBODY, 1L);
@@ -347,6 +361,8 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
                               const ClientOptions& options, bool& received) {
   const Handles& handles = *handles_;
   const CurlLibrary& curl = handles.curl;
+  std::optional<ConnectionGuard> guard;
+  if (options.only_public_and) guard.emplace(url, *options.only_public_and);
   curl.easy_reset(handles.easy);
   Transfer transfer(request, handles.easy, received);
   std::array<char, CURL_ERROR_SIZE> reason{};
@@ -363,6 +379,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
   handles.set(CURLOPT_WRITEDATA, &transfer);
   handles.set_security(url, options);
   handles.set_proxy(url);
+  handles.set_guard(guard);
   handles.set_method(method, request, transfer);
   HeaderList list;
   add_headers(list, request, with_authorization);
@@ -388,6 +405,7 @@ Response Connection::transfer(const Request& request, Method method, const Url& 
 
   const CURLcode code = handles.run(options.cancellation);
   if (transfer.failure) std::rethrow_exception(transfer.failure);
+  if (guard && code != CURLE_OK) guard->check();
   const bool is_failure_body_cut = transfer.is_cut && !transfer.response.is_success();
   if (transfer.is_cut && transfer.response.is_success()) {
     throw Error(ErrorCode::network,

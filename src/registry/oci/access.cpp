@@ -72,6 +72,7 @@ registry::ClientOptions client_options(const Access& access, std::function<void(
   registry::ClientOptions options;
   options.ca_file = access.ca_file;
   options.insecure_hosts = access.insecure_hosts;
+  options.only_public_and = access.only_public_and;
   options.tls_files_of = [folders = certificate_folders()](const std::string& host) {
     return certificates_of(host, folders);
   };

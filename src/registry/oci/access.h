@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@ namespace gpux::oci {
 struct Access {
   std::filesystem::path ca_file;         ///< a PEM file or a folder of authorities; empty: the default
   std::set<std::string> insecure_hosts;  ///< HOST or HOST:PORT: certificates are not checked, and HTTP is allowed
+  std::optional<std::set<std::string>> only_public_and = {};  ///< as of registry::ClientOptions
 };
 
 /// The client's options: `access`, the certificates in Docker's folders, and `on_note` for each wait before a request

@@ -6,7 +6,8 @@
 namespace gpux::server {
 
 std::size_t AnswerDelta::bytes() const noexcept {
-  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size();
+  std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size() +
+                      tokens.size() * sizeof(std::uint32_t);
   for (const ToolCallDelta& call : tool_calls) {
     bytes += sizeof(ToolCallDelta) + call.id.size() + call.name.size() + call.arguments.size();
   }
@@ -42,6 +43,7 @@ void AnswerDelta::append(AnswerDelta&& next) {
   finish_reason = std::move(next.finish_reason);
   stop_text = std::move(next.stop_text);
   stop_token = next.stop_token;
+  if (!next.tokens.empty()) tokens = std::move(next.tokens);
 }
 
 }  // namespace gpux::server

@@ -29,7 +29,9 @@ struct AnswerDelta {
   std::vector<TokenScore> scores;           ///< of its tokens, where requested
   std::string finish_reason;                ///< "stop", "length", "tool_calls"; empty: it goes on
   std::optional<std::uint32_t> stop_token;  ///< of GenerationSettings::stop_tokens, the one that ended it
-  std::string stop_text;                    ///< the text of GenerationSettings::stop that ended it; empty: none did
+  /// At the end of an answer whose tokens are requested: those of the prompt and of the answer.
+  std::vector<std::uint32_t> tokens = {};
+  std::string stop_text;  ///< the text of GenerationSettings::stop that ended it; empty: none did
 
   /// About what it takes in memory, and in an event.
   [[nodiscard]] std::size_t bytes() const noexcept;

@@ -6,8 +6,8 @@
 namespace gpux::server {
 
 AnswerWriter::AnswerWriter(std::shared_ptr<AnswerSink> sink, std::vector<std::unique_ptr<AnswerReader>> readers,
-                           std::size_t answers)
-    : sink_(std::move(sink)), answers_(answers) {
+                           std::size_t answers, std::vector<std::uint32_t> prompt)
+    : sink_(std::move(sink)), answers_(answers), prompt_(std::move(prompt)) {
   for (auto& reader : readers) choices_.push_back({.reader = std::move(reader)});
 }
 
@@ -42,6 +42,11 @@ void AnswerWriter::ended(std::size_t choice, Completion&& completion) {
   delta.finish_reason = calls_tools && is_complete ? "tool_calls" : to_string(completion.reason);
   delta.stop_text = std::move(completion.stop_text);
   delta.stop_token = completion.stop_token;
+  if (!prompt_.empty()) {
+    delta.tokens = prompt_;
+    delta.tokens.insert(delta.tokens.end(), completion.tokens.begin(), completion.tokens.end());
+    if (completion.end_token) delta.tokens.push_back(*completion.end_token);
+  }
   if (choice % answers_ == 0) {
     usage_.prompt_tokens += completion.prompt_tokens;
     usage_.cached_tokens += completion.cached_tokens;

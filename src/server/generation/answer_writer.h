@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -37,9 +38,10 @@ class PlainReader : public AnswerReader {
 /// Turns what a job generates into the parts of answers.
 class AnswerWriter : public GenerationListener {
  public:
-  /// `readers`: one for each answer. `answers`: to each prompt.
+  /// `readers`: one for each answer. `answers`: to each prompt. `prompt`: the tokens of the only one, for
+  /// AnswerDelta::tokens; empty: those are not requested.
   AnswerWriter(std::shared_ptr<AnswerSink> sink, std::vector<std::unique_ptr<AnswerReader>> readers,
-               std::size_t answers);
+               std::size_t answers, std::vector<std::uint32_t> prompt = {});
 
   void token(std::size_t choice, GeneratedToken&& token) override;
   void ended(std::size_t choice, Completion&& completion) override;
@@ -59,6 +61,7 @@ class AnswerWriter : public GenerationListener {
   std::shared_ptr<AnswerSink> sink_;
   std::vector<Choice> choices_;
   std::size_t answers_;
+  std::vector<std::uint32_t> prompt_;
   AnswerUsage usage_;
 };
 

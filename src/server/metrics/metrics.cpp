@@ -320,6 +320,24 @@ class Page {
            transport.unknown_members);
   }
 
+  void store_jobs(const StoreJobCounts& all, std::uint64_t uploaded_bytes) {
+    constexpr std::string_view ended = "gpux_store_jobs_total", running = "gpux_store_jobs";
+    family(ended, "counter", "Pulls, pushes and creations of models by requests that have ended, or were refused");
+    for (std::size_t kind = 0; kind < all.size(); ++kind) {
+      const JobCounts& counts = all.at(kind);
+      for (const auto& [how, count] :
+           {std::pair("succeeded", &counts.succeeded), std::pair("failed", &counts.failed),
+            std::pair("cancelled", &counts.cancelled), std::pair("refused", &counts.refused)}) {
+        text_ += fmt::format("{}{{kind=\"{}\",end=\"{}\"}} {}\n", ended, job_kind_names.at(kind), how, count->load());
+      }
+    }
+    family(running, "gauge", "Pulls, pushes and creations of models by requests");
+    for (std::size_t kind = 0; kind < all.size(); ++kind) {
+      text_ += fmt::format("{}{{kind=\"{}\"}} {}\n", running, job_kind_names.at(kind), all.at(kind).running.load());
+    }
+    single("gpux_uploaded_bytes", "gauge", "Files that clients have sent for models to be created", uploaded_bytes);
+  }
+
   void of_each_method(const GrpcCounts& counts, std::string_view name, std::string_view kind, std::string_view help,
                       const std::function<std::uint64_t(const GrpcMethodCounts&)>& value) {
     family(name, kind, help);
@@ -358,6 +376,20 @@ class Page {
   std::span<const std::shared_ptr<ServedModel>> models_;
   std::string text_;
 };
+
+// By their kinds.
+nlohmann::ordered_json json_of(const StoreJobCounts& all) {
+  nlohmann::ordered_json kinds;
+  for (std::size_t kind = 0; kind < all.size(); ++kind) {
+    const JobCounts& counts = all.at(kind);
+    kinds[std::string(job_kind_names.at(kind))] = {{"running", counts.running.load()},
+                                                   {"succeeded", counts.succeeded.load()},
+                                                   {"failed", counts.failed.load()},
+                                                   {"cancelled", counts.cancelled.load()},
+                                                   {"refused", counts.refused.load()}};
+  }
+  return kinds;
+}
 
 }  // namespace
 
@@ -410,6 +442,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
               transport.http.requests_refused);
   page.cut_off_answers(transport.http);
   page.members(transport);
+  if (transport.store_jobs != nullptr) page.store_jobs(*transport.store_jobs, transport.uploaded_bytes);
   if (transport.grpc) {
     const GrpcCounts& grpc = *transport.grpc;
     // Before those that have started, so that no page shows more ends than starts.
@@ -509,6 +542,10 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
                    {{"deadline", transport.http.cut_off_at_deadline},
                     {"slow", transport.http.cut_off_as_slow},
                     {"memory", transport.http.cut_off_for_memory}}}};
+  if (transport.store_jobs != nullptr) {
+    page["store_jobs"] = json_of(*transport.store_jobs);
+    page["uploaded_bytes"] = transport.uploaded_bytes;
+  }
   page["members"] = {{"ignored", transport.ignored_members}, {"unknown", transport.unknown_members}};
   if (transport.grpc) {
     std::uint64_t started = 0, in_flight = 0;

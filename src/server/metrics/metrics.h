@@ -10,6 +10,7 @@
 #include "server/http/server.h"
 #include "server/metrics/grpc_counts.h"
 #include "server/models/served_model.h"
+#include "server/store_changes/store_jobs.h"
 
 namespace gpux::server {
 
@@ -19,6 +20,8 @@ struct TransportCounts {
   std::shared_ptr<const GrpcCounts> grpc;
   std::map<std::string, std::uint64_t> ignored_members = {};  ///< of requests, by name: MemberRules::ignored()
   std::uint64_t unknown_members = 0;
+  const StoreJobCounts* store_jobs = nullptr;  ///< null: requests do not change the store
+  std::uint64_t uploaded_bytes = 0;            ///< that are kept now for models to be created
 };
 
 /// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of

@@ -149,10 +149,26 @@ std::vector<std::uint32_t> infill_tokens(const RouteCall& call, const ServedMode
   return generation::infill_prompt(tokenizer, *format, *prefix, continuation.suffix, continuation.special_tokens);
 }
 
+// Puts the tokens of earlier prompts and answers before the prompt, which then begins no text of its own.
+void continue_earlier(const ServedModel& model, const TokenIds& earlier, std::vector<std::uint32_t>& prompt) {
+  if (earlier.empty()) return;
+  const text::Tokenizer& tokenizer = model.engine()->tokenizer();
+  const std::size_t count = model.engine()->vocabulary_size();
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    if (earlier[i] < count) continue;
+    refuse_member(fmt::format("context[{}]", i),
+                  fmt::format("is {}; accepted: the numbers of the model's {} tokens", earlier[i], count));
+  }
+  const std::vector<std::uint32_t> beginning = generation::prompt_tokens(tokenizer, "", true);
+  const bool begins_anew = !beginning.empty() && !prompt.empty() && prompt.front() == beginning.front();
+  prompt.insert(begins_anew ? prompt.erase(prompt.begin()) : prompt.begin(), earlier.begin(), earlier.end());
+}
+
 // Whether all prompts are tokens.
 bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& request, Planned& planned) {
   if (auto* chat = std::get_if<generation::ChatRequest>(&request.asked)) {
     plan_conversation(call, model, std::move(*chat), request.members, planned);
+    continue_earlier(model, request.earlier, planned.prompts.front());
     return true;
   }
   auto& continuation = std::get<Continuation>(request.asked);
@@ -165,6 +181,7 @@ bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& req
       continuation.suffix.empty()
           ? tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer())
           : infill_tokens(call, model, text, continuation, request.members, planned.asked.settings));
+  continue_earlier(model, request.earlier, planned.prompts.back());
   return planned.prompts.size() == continuation.prompts.size();
 }
 
@@ -248,7 +265,7 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
   limit_tokens(request, asked.settings, planned.prompts, model->engine()->context_length());
   auto writer = std::make_shared<AnswerWriter>(
       std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),
-      request.answers);
+      request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>());
   GenerationJob::Work work{.asked = std::move(asked),
                            .prompts = std::move(planned.prompts),
                            .answers = request.answers,

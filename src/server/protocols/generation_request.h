@@ -40,6 +40,8 @@ struct Continuation {
 struct GenerationRequest {
   std::variant<Continuation, generation::ChatRequest> asked;
   std::size_t answers = 1;         ///< to each prompt
+  TokenIds earlier = {};           ///< tokens that the prompt continues: "context" of the request
+  bool gives_tokens = false;       ///< AnswerDelta::tokens; for requests with one prompt
   bool limits_tokens = false;      ///< max_tokens beyond the context means as many as it holds
   std::size_t context_length = 0;  ///< of a prompt and its answer; 0: the engine's
   NamedMembers members = {};

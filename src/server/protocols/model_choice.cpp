@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "base/spelling.h"
+#include "base/utf8_prefix.h"
+#include "server/models/model_entry.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/verdict_header.h"
 
@@ -30,35 +32,105 @@ std::string name_for(const RouteCall& call) {
   throw Error(ErrorCode::usage, fmt::format("there are several models, name one: {}", join(names)));
 }
 
-void with_model(const RouteCall& call, ModelHandler handler) {
-  const std::string name = name_for(call);
-  const auto handle = [](const RouteCall& of, const ModelHandler& how, const std::shared_ptr<ServedModel>& model) {
-    if (const auto timeout = model->options().timeout) {
-      of.work.deadline.bring_forward(of.request().arrived + *timeout);
-    }
-    RouteCall with = of;
-    with.exchange = with_verdict(of.exchange, model);
-    how(with, model);
-  };
-  if (const std::shared_ptr<ServedModel> model = call.service.repository.use_ready(name, call.version.value_or(""))) {
-    handle(call, handler, model);
-    return;
+namespace {
+
+void fail(const RouteCall& call, const Error& error) {
+  call.exchange->respond(error_response(error, call.protocol));
+}
+
+// Runs what answers a request, on a thread of somebody else.
+template <typename Work>
+void answer_guarded(const RouteCall& call, const Work& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    fail(call, error);
+  } catch (...) {
+    fail(call, current_error());
   }
-  const auto protocol = call.protocol;
-  const auto exchange = call.exchange;
+}
+
+void handle_with(const RouteCall& call, const ModelHandler& handler, const std::shared_ptr<ServedModel>& model) {
+  if (const auto timeout = model->options().timeout) {
+    call.work.deadline.bring_forward(call.request().arrived + *timeout);
+  }
+  RouteCall with = call;
+  with.exchange = with_verdict(call.exchange, model);
+  handler(with, model);
+}
+
+using Failed = std::function<void(const Error&)>;
+
+void use_model(const RouteCall& call, const std::string& name, const ModelHandler& handler, const Failed& failed) {
   call.service.repository.use(
       name, call.version.value_or(""),
-      [call, handle, handler = std::move(handler)](const std::shared_ptr<ServedModel>& model) {
-        try {
-          handle(call, handler, model);
-        } catch (const Error& error) {
-          call.exchange->respond(error_response(error, call.protocol));
-        } catch (...) {
-          call.exchange->respond(error_response(current_error(), call.protocol));
-        }
+      [call, handler](const std::shared_ptr<ServedModel>& model) {
+        answer_guarded(call, [&] { handle_with(call, handler, model); });
       },
-      [exchange, protocol](const Error& error) { exchange->respond(error_response(error, protocol)); },
-      deadline_of(call.request()));
+      failed, deadline_of(call.request()));
+}
+
+// Of a job that another request may have begun.
+void pull_and_use(const RouteCall& call, const std::string& name, const ModelHandler& handler) {
+  StoreChanges& changes = call.service.changes;
+  const auto then = [call, name, handler](const std::optional<Error>& failure) {
+    answer_guarded(call, [&] {
+      if (failure) throw for_clients(*failure).within(fmt::format("'{}' could not be pulled", name));
+      const std::optional<std::string> stored = call.service.changes.served_name(name);
+      use_model(call, stored.value_or(name), handler, [call](const Error& error) { fail(call, error); });
+    });
+  };
+  const std::uint64_t ticket = changes.pull(name, {.progress = [](const JobStatus&) {}, .ended = then});
+  const auto leave = [&changes, ticket] { changes.jobs().leave(ticket); };
+  cancel_when_gone(*call.exchange, call.work, leave);
+  if (const auto deadline = call.work.deadline.time()) {
+    call.service.limits.at(*deadline, [leave, exchange = std::weak_ptr(call.exchange), protocol = call.protocol] {
+      // Before the job lets the exchange go.
+      if (const auto waiting = exchange.lock()) {
+        waiting->respond(
+            error_response(Error(ErrorCode::deadline_exceeded, "the model was not pulled in time"), protocol));
+      }
+      leave();
+    });
+  }
+}
+
+// No model is served by that name: it may be a reference of one in the store, or of one that can be.
+void find_in_store(const RouteCall& call, const std::string& name, const ModelHandler& handler, MayPull may_pull) {
+  const StoreChanges& changes = call.service.changes;
+  if (const auto stored = changes.served_name(name); stored && *stored != name) {
+    use_model(call, *stored, handler, [call](const Error& error) { fail(call, error); });
+    return;
+  }
+  if (!StoreChanges::is_reference(name)) {
+    std::vector<std::string> names = call.service.repository.names();
+    for (std::string& stored_name : on_demand_names(call.service.repository)) names.push_back(std::move(stored_name));
+    throw Error(ErrorCode::not_found,
+                fmt::format("no model '{}' is stored; stored are: {}; 'gpux pull ORG/NAME' stores one of the hub",
+                            utf8_prefix(name, 80), names.empty() ? "none" : join(names)));
+  }
+  if (may_pull == MayPull::no || !changes.options().pulls_on_demand) {
+    throw Error(ErrorCode::not_found, fmt::format("no model '{}' is stored; 'gpux pull {}' stores it", name, name));
+  }
+  pull_and_use(call, name, handler);
+}
+
+}  // namespace
+
+void with_model(const RouteCall& call, ModelHandler handler, MayPull may_pull) {
+  const std::string name = name_for(call);
+  if (const std::shared_ptr<ServedModel> model = call.service.repository.use_ready(name, call.version.value_or(""))) {
+    handle_with(call, handler, model);
+    return;
+  }
+  const auto failed = [call, name, handler, may_pull](const Error& error) {
+    const bool is_unknown = error.code() == ErrorCode::not_found && call.service.changes.options().serves_store;
+    answer_guarded(call, [&] {
+      if (!is_unknown) throw Error(error);
+      find_in_store(call, name, handler, may_pull);
+    });
+  };
+  use_model(call, name, handler, failed);
 }
 
 void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler) {
@@ -71,8 +143,12 @@ void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler)
   with_model(named, [handler = std::move(handler), ability, able](const RouteCall& with,
                                                                   const std::shared_ptr<ServedModel>& model) {
     if (!is_able(*model, ability)) {
-      throw Error(ErrorCode::usage, fmt::format("'{}' {}; {}", model->name(), lack_of(ability),
-                                                able.empty() ? "no model that is served does" : join(able) + " does"));
+      // Ollama pools the hidden states of a decoder, which a package has no output for.
+      const bool lacks_states = ability == TextAbility::embed && model->engine() != nullptr;
+      throw Error(ErrorCode::usage,
+                  fmt::format("'{}' {}{}; {}", model->name(), lack_of(ability),
+                              lacks_states ? ": it generates text, and has no hidden states as an output" : "",
+                              able.empty() ? "no model that is served does" : join(able) + " does"));
     }
     handler(with, model);
   });

@@ -25,8 +25,12 @@ enum class Protocol : std::uint8_t {
   texts,  ///< Hugging Face's text-embeddings-inference
 };
 
-/// Which API key a request needs where the server has keys.
-enum class RouteKey : std::uint8_t { none, any };
+/// Who may send a request.
+enum class RouteKey : std::uint8_t {
+  none,    ///< anybody
+  any,     ///< one with an API key, where the server has keys
+  change,  ///< as any, and only who may change the models that are stored: change_refusal()
+};
 
 /// When a request is answered: it decides which statuses the OpenAPI document lists.
 enum class Answering : std::uint8_t {

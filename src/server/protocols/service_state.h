@@ -21,6 +21,7 @@
 #include "server/requests/member_rules.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/time_limits.h"
+#include "server/store_changes/store_changes.h"
 
 namespace gpux::server {
 
@@ -38,6 +39,7 @@ struct ServiceOptions {
   std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
   std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
   ResponseStoreOptions stored_responses;
+  StoreChangeOptions store_changes;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
 };
@@ -51,6 +53,8 @@ struct ServiceState {
         member_rules(options.is_strict),
         responses(options.stored_responses, options.memory,
                   [this](auto when, std::function<void()> call) { limits.at(when, std::move(call)); }),
+        changes(options.store_changes,
+                [this](auto when, std::function<void()> call) { limits.at(when, std::move(call)); }),
         readers({.threads = options.reading_threads, .max_tasks = options.max_reading}) {}
 
   ModelRepository& repository;
@@ -62,6 +66,7 @@ struct ServiceState {
   std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
   MemberRules member_rules;
   ResponseStore responses;
+  StoreChanges changes;
   RenderedPage metrics_text, metrics_json;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();

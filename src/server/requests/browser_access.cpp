@@ -106,11 +106,15 @@ std::string BrowserAccess::refusal(const BrowserRequest& request) const {
     return fmt::format("the server does not accept the Host '{}' without an API key; --allowed-host adds a name",
                        one_line(request.host));
   }
-  if (!request.origin || is_of_allowed_page) return {};
-  const std::optional<Origin> origin = read_origin(*request.origin);
-  if (origin && origin->authority == lower(request.host)) return {};
+  if (is_known_origin(request)) return {};
   return fmt::format("the server does not accept requests of pages from '{}'; --cors-origin adds an origin",
                      one_line(*request.origin));
+}
+
+bool BrowserAccess::is_known_origin(const BrowserRequest& request) const {
+  if (!request.origin || may_read(*request.origin)) return true;
+  const std::optional<Origin> origin = read_origin(*request.origin);
+  return origin && origin->authority == lower(request.host);
 }
 
 bool BrowserAccess::may_read(std::string_view origin) const {

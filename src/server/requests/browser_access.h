@@ -44,6 +44,13 @@ class BrowserAccess {
   /// - Origin must be absent, of this server, of this machine (localhost or a loopback address), or in cors_origins.
   [[nodiscard]] std::string refusal(const BrowserRequest& request) const;
 
+  /// Whether no page sent the request, or one of an origin that may use the server: its own, one of this machine, or in
+  /// cors_origins.
+  [[nodiscard]] bool is_known_origin(const BrowserRequest& request) const;
+
+  /// Whether the server listens on a loopback address.
+  [[nodiscard]] bool listens_on_loopback() const noexcept { return listens_on_loopback_; }
+
   /// Whether a page of this origin may read answers: it is of this machine or in cors_origins.
   [[nodiscard]] bool may_read(std::string_view origin) const;
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "generation/json_extent.h"
 #include "server/protocols/text_inputs.h"
@@ -84,7 +86,9 @@ void append_text(std::string& out, OllamaRoute route, const AnswerDelta& delta) 
 }
 
 // Calls of tools end a text as "stop", as Ollama has it.
-void append_end_members(std::string& out, std::string_view reason, const AnswerUsage& usage) {
+void append_end_members(std::string& out, std::string_view reason, std::span<const std::uint32_t> tokens,
+                        const AnswerUsage& usage) {
+  if (!tokens.empty()) out += fmt::format(R"(,"context":[{}])", fmt::join(tokens, ","));
   const auto total = usage.queue_time + usage.prompt_time + usage.generation_time;
   out += fmt::format(
       R"(,"done":true,"done_reason":"{}","total_duration":{},"load_duration":0,"prompt_eval_count":{},"prompt_eval_duration":{},"eval_count":{},"eval_duration":{}}})",
@@ -102,6 +106,7 @@ class OllamaLines : public AnswerEvents {
 
   void append(std::string& out, const AnswerDelta& delta) override {
     if (!delta.finish_reason.empty()) reason_ = delta.finish_reason;
+    if (!delta.tokens.empty()) tokens_ = delta.tokens;
     AnswerDelta given = delta;
     given.tool_calls = finished_calls(delta);
     if (given.text.empty() && given.reasoning.empty() && given.tool_calls.empty() && given.scores.empty()) return;
@@ -114,7 +119,7 @@ class OllamaLines : public AnswerEvents {
   void append_end(std::string& out, const AnswerUsage& usage) override {
     append_head(out, head_);
     append_text(out, head_.route, {});
-    append_end_members(out, reason_, usage);
+    append_end_members(out, reason_, tokens_, usage);
     out += '\n';
   }
 
@@ -143,6 +148,7 @@ class OllamaLines : public AnswerEvents {
   OllamaHead head_;
   std::string reason_;
   std::optional<ToolCallDelta> begun_;
+  std::vector<std::uint32_t> tokens_;
 };
 
 }  // namespace
@@ -161,7 +167,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   given.tool_calls = whole_calls(std::move(given.tool_calls));
   append_text(out, head.route, given);
   append_scores(out, given);
-  append_end_members(out, choice.finish_reason, usage);
+  append_end_members(out, choice.finish_reason, choice.tokens, usage);
   return out;
 }
 

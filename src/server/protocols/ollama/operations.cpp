@@ -43,6 +43,21 @@ Operation describe_embeddings(const ServedList&) {
   return json_answer({{"type", "object"}, {"required", Json::array({"embedding"})}});
 }
 
+Operation describe_change(const ServedList&) {
+  return generated_answer({{"type", "object"}, {"required", Json::array({"status"})}}, "application/x-ndjson");
+}
+
+Operation describe_done(const ServedList&) {
+  return {.content = Json::object()};
+}
+
+Operation describe_kept(const ServedList&) {
+  return {.request = Json::object(),
+          .content = Json::object(),
+          .request_description = "the bytes of the file, as application/octet-stream",
+          .failures = {{"201", {{"description", "kept"}}}}};
+}
+
 Operation describe_alive(const ServedList&) {
   return {.content = {{"text/plain", {{"schema", {{"type", "string"}}}}}}};
 }

@@ -12,6 +12,12 @@ Operation describe_chat(const ServedList& models);
 Operation describe_generate(const ServedList& models);
 Operation describe_embed(const ServedList& models);
 Operation describe_embeddings(const ServedList& models);
+/// An answer in lines with a status, or as one of them.
+Operation describe_change(const ServedList& models);
+/// An empty answer.
+Operation describe_done(const ServedList& models);
+/// A file, and an empty answer with 201.
+Operation describe_kept(const ServedList& models);
 Operation describe_alive(const ServedList& models);
 
 }  // namespace gpux::server::ollama

@@ -129,13 +129,17 @@ constexpr std::array<Field, 2> chat_table{{
     {"tools", other, optional, tools},
 }};
 
+Json context_schema(const ServedList& models) {
+  return or_null(list(token_schema(models), 0, max_text_tokens));
+}
+
 constexpr std::array<Field, 7> generate_table{{
     {"prompt", text},
     {"system", text},
     {"raw", flag},
     {"suffix", text},
     {"template", text, optional, only_empty_text},
-    refused_field("context", "accepted are the messages of /api/chat"),
+    {"context", other, optional, context_schema},
     images_field,
 }};
 
@@ -299,6 +303,25 @@ void read_messages(Members& members, std::string_view body, std::vector<ChatMess
   }
 }
 
+void read_context(Members& members, OllamaGenerate& read) {
+  const RequestJson* tokens = members.find("context");
+  if (tokens == nullptr) return;
+  if (!tokens->is_array()) refuse_member("context", "is no list of tokens");
+  if (tokens->size() > max_text_tokens) {
+    refuse_member("context", fmt::format("has {} tokens; accepted: at most {}", tokens->size(), max_text_tokens));
+  }
+  for (const RequestJson& token : *tokens) {
+    const auto number = whole_number(token);
+    if (!number || *number > UINT32_MAX) {
+      refuse_member(fmt::format("context[{}]", read.context.size()), "is no token's number");
+    }
+    read.context.push_back(static_cast<std::uint32_t>(*number));
+  }
+  if (read.is_raw && !read.context.empty()) {
+    refuse_member("raw", "and context are both there; accepted: one of them");
+  }
+}
+
 // Options of generated texts change no vector.
 void refuse_embed_options(Members& members) {
   const RequestJson* options = members.find("options");
@@ -344,9 +367,13 @@ OllamaGenerate read_ollama_generate(std::string_view body, const BodyReading& re
   read.is_raw = members.flag("raw", false);
   if (read.is_raw && !read.system.empty()) refuse_member("raw", "and system are both there; accepted: one of them");
   if (read.is_raw && read.general.reasoning) refuse_member("raw", "and think are both there; accepted: one of them");
+  read_context(members, read);
   read.suffix = members.text("suffix");
   if (!read.suffix.empty() && !read.system.empty()) {
     refuse_member("suffix", "and system are both there; accepted: one of them");
+  }
+  if (!read.suffix.empty() && !read.context.empty()) {
+    refuse_member("suffix", "and context are both there; accepted: one of them");
   }
   if (!members.text("template").empty()) refuse_member("template", ": the model's own is used; raw uses none");
   refuse_images(members);

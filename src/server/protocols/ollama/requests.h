@@ -11,6 +11,7 @@
 #include "server/protocols/field.h"
 #include "server/protocols/ollama/keep_alive.h"
 #include "server/protocols/request_json.h"
+#include "server/protocols/text_inputs.h"
 
 /// Requests of Ollama's clients. Source: Ollama's API reference. Errors invalid_input as of tei/requests.h; members
 /// and options that are not known are refused by name, with those that are accepted.
@@ -40,6 +41,7 @@ struct OllamaGenerate {
   std::string system;
   std::string suffix;   ///< what follows the text, for models that fill in the middle
   bool is_raw = false;  ///< without the chat template
+  TokenIds context;     ///< what an earlier answer gave as "context": the prompt continues it; may be empty
 };
 
 /// POST /api/embed, and /api/embeddings with one text.

@@ -14,6 +14,8 @@
 #include "server/protocols/ollama/answers.h"
 #include "server/protocols/ollama/operations.h"
 #include "server/protocols/ollama/requests.h"
+#include "server/protocols/ollama/store_requests.h"
+#include "server/protocols/ollama/store_routes.h"
 
 namespace gpux::server::ollama {
 namespace {
@@ -27,9 +29,11 @@ http::Response json_response(const Json& json) {
   return http::Response::json(200, json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// A name without a tag means the tag latest.
+// A name without a tag means the tag latest. A registry's name may have a port.
 std::string tagged(const std::string& name) {
-  return name.find(':') == std::string::npos ? name + std::string(default_tag) : name;
+  const std::size_t slash = name.rfind('/');
+  const bool has_tag = name.find(':', slash == std::string::npos ? 0 : slash) != std::string::npos;
+  return has_tag ? name : name + std::string(default_tag);
 }
 
 // The served name that a request means: the one it has, or that without its tag. Others may be aliases.
@@ -204,6 +208,8 @@ void answer_prompt(const RouteCall& call) {
     } else {
       request.asked = conversation_of(*asked);
     }
+    request.earlier = std::move(asked->context);
+    request.gives_tokens = !asked->is_raw;
     bound_context(asked->general, *model, request);
     set_rendering(head, asked->general.is_streamed, request);
     generate(with, model, std::move(request));
@@ -304,9 +310,12 @@ void show_model(const RouteCall& call) {
   } catch (const Error& error) {
     // What its template can do shows when it is loaded.
     if (error.code() != ErrorCode::not_found || !repository.loads_by_name()) throw;
-    with_model(named, [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-      with.exchange->respond(json_response(shown(*describe(*model), model.get(), with.service.started_at)));
-    });
+    with_model(
+        named,
+        [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+          with.exchange->respond(json_response(shown(*describe(*model), model.get(), with.service.started_at)));
+        },
+        MayPull::no);
     return;
   }
   const std::shared_ptr<ServedModel> model = repository.find_available(served, "");
@@ -343,7 +352,19 @@ constexpr RouteContract older_embed_contract{.ability = TextAbility::embed,
 constexpr RouteContract show_model_contract{.answering = Answering::in_turn, .fields = show_fields};
 constexpr RouteContract tell_alive_contract{.describe = describe_alive};
 
-constexpr std::array<Route, 9> table{{
+constexpr RouteContract transfer_contract{
+    .answering = Answering::in_turn, .fields = transfer_fields, .describe = describe_change};
+constexpr RouteContract create_contract{
+    .answering = Answering::in_turn, .fields = create_fields, .describe = describe_change};
+constexpr RouteContract copy_contract{
+    .answering = Answering::in_turn, .fields = copy_fields, .describe = describe_done};
+constexpr RouteContract delete_contract{
+    .answering = Answering::in_turn, .fields = delete_fields, .describe = describe_done};
+constexpr RouteContract find_blob_contract{.describe = describe_done};
+constexpr RouteContract keep_blob_contract{
+    .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_kept};
+
+constexpr std::array<Route, 16> table{{
     {"POST", "/api/chat", "Answers to conversations, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
      chat, chat_contract},
     {"POST", "/api/generate", "Answers to prompts, as Ollama's clients ask for them", RouteKey::any, Protocol::ollama,
@@ -358,6 +379,20 @@ constexpr std::array<Route, 9> table{{
      list_loaded},
     {"POST", "/api/show", "A model, as Ollama's clients ask for it", RouteKey::any, Protocol::ollama, show_model,
      show_model_contract},
+    {"POST", "/api/pull", "Bring a model into the store, as Ollama's clients ask for it", RouteKey::change,
+     Protocol::ollama, pull_model, transfer_contract},
+    {"POST", "/api/push", "Upload a stored model to a registry, as Ollama's clients ask for it", RouteKey::change,
+     Protocol::ollama, push_model, transfer_contract},
+    {"POST", "/api/create", "Make a model of a stored one or of sent files, as Ollama's clients ask for it",
+     RouteKey::change, Protocol::ollama, create_model, create_contract},
+    {"POST", "/api/copy", "Give a stored model another name, as Ollama's clients ask for it", RouteKey::change,
+     Protocol::ollama, copy_model, copy_contract},
+    {"DELETE", "/api/delete", "Remove a stored model, as Ollama's clients ask for it", RouteKey::change,
+     Protocol::ollama, delete_model, delete_contract},
+    {"GET", "/api/blobs/{id}", "Whether a file was sent, as Ollama's clients ask for it with HEAD", RouteKey::change,
+     Protocol::ollama, find_blob, find_blob_contract},
+    {"POST", "/api/blobs/{id}", "Send a file for /api/create, as Ollama's clients do", RouteKey::change,
+     Protocol::ollama, keep_blob, keep_blob_contract},
     {"GET", "/api/version", "The version of the server, as Ollama's clients ask for it", RouteKey::any,
      Protocol::ollama, tell_version},
     {"GET", "/", "Whether the server answers, as Ollama's clients ask for it", RouteKey::none, Protocol::ollama,

@@ -87,7 +87,8 @@ void add_failures(Json& answers, const Route& route, const Operation& described,
     answers["422"] = answers["400"];
     add("424", "the model fails");
   }
-  if (route.key == RouteKey::any && keys_are_set) add("401", "a key is needed");
+  if (route.key != RouteKey::none && keys_are_set) add("401", "a key is needed");
+  if (route.key == RouteKey::change) add("403", "the server accepts no such change from this client");
   add("404", "no such model");
   add("413", "the body is too large");
   add("415", "an unknown coding");
@@ -115,7 +116,7 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   if (!described.request.is_null()) found["requestBody"] = request_body(described, waits);
   Json answers{{"200", {{"description", "done"}, {"content", described.content}}}};
   add_failures(answers, route, described, waits, keys_are_set);
-  if (route.key == RouteKey::any && keys_are_set) {
+  if (route.key != RouteKey::none && keys_are_set) {
     found["security"] = Json::array({{{"bearer", Json::array()}}, {{"key", Json::array()}}});
   }
   found["responses"] = std::move(answers);

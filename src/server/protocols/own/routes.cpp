@@ -163,9 +163,13 @@ void metrics(const RouteCall& call) {
   const bool json = prefers_json(call.request().headers["Accept"]);
   const auto render = [&] {
     const auto models = call.service.repository.models_in_use();
+    StoreChanges& changes = call.service.changes;
     const TransportCounts transport{call.service.counters ? call.service.counters() : http::Counters{},
-                                    call.service.grpc_counts, call.service.member_rules.ignored(),
-                                    call.service.member_rules.unknown()};
+                                    call.service.grpc_counts,
+                                    call.service.member_rules.ignored(),
+                                    call.service.member_rules.unknown(),
+                                    changes.options().serves_store ? &changes.jobs().counts() : nullptr,
+                                    changes.uploads().bytes()};
     return json ? json_metrics(models, transport) : prometheus_text(models, transport);
   };
   http::Response response;
