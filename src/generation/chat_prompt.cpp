@@ -82,16 +82,28 @@ std::string_view checked(std::string_view json, char opening, const Message& wha
   return json;
 }
 
-std::string_view or_empty_object(std::string_view json) {
-  return json.find_first_not_of(" \t\r\n") == std::string_view::npos ? "{}" : json;
+// An object as it is written. Clients also send back what a model did not end, or what they could not read, and some
+// wrap that in a JSON string: a text then.
+std::string arguments_json(std::string_view written) {
+  const std::size_t first = written.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "{}";
+  if (!is_json(written)) return json_text(written);
+  switch (written[first]) {
+    case '{':
+      return std::string(written);
+    case '"':
+      return arguments_json(Json::parse(written).get_ref<const std::string&>());
+    case 'n':  // null
+      return "{}";
+    default:
+      return json_text(written);
+  }
 }
 
 std::string json_of(const ToolCall& call) {
-  const std::string_view arguments =
-      checked(or_empty_object(call.arguments), '{', {fmt::format("the arguments of the call of '{}' are", call.name)});
   const std::string id = call.id.empty() ? std::string() : fmt::format(R"("id": {}, )", json_text(call.id));
   return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id,
-                     json_text(call.name), arguments);
+                     json_text(call.name), arguments_json(call.arguments));
 }
 
 std::string json_of(const ChatMessage& message) {

@@ -98,6 +98,7 @@ TEST_F(ServeOllama, GeneratesWithTheTemplateOrRaw) {
   body["stream"] = false;
   Json whole = ask("generate", body);
   EXPECT_EQ(whole.at("response"), text);
+  EXPECT_EQ(whole.at("context"), Json::array());
   expect_counts(whole);
   Json as_chat{{"model", "chatty"}, {"stream", false}, {"messages", {{{"role", "user"}, {"content", "go on"}}}}};
   as_chat["options"] = body["options"];
@@ -131,6 +132,8 @@ TEST_F(ServeOllama, WritesFormsAndCallsTools) {
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": {"z": 1, "a": 2}}}]},
     {"role": "tool", "tool_name": "now", "content": "12"}])");
   EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
+  body["messages"][1]["tool_calls"][0]["function"]["arguments"] = R"({"z": 1, "a)";
+  EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
   body["think"] = false;
   const Json thinks = ask("chat", body);
   body.erase("think");
@@ -147,6 +150,18 @@ TEST_F(ServeOllama, MakesVectors) {
             two.at("embeddings").at(0));
   EXPECT_EQ(ask("embeddings", {{"model", "vectors"}, {"prompt", "a"}}).at("embedding").size(),
             two.at("embeddings").at(0).size());
+  // Options of chats change no vector, but for the context, which cuts texts.
+  const auto embed = [](const char* options) {
+    return ask("embed", {{"model", "vectors"}, {"input", "a b c d e f"}, {"options", Json::parse(options)}});
+  };
+  const Json whole = embed("{}");
+  const Json same = embed(R"({"num_ctx": 100000, "temperature": 0.5, "mirostat": 1, "num_gpu": 1, "num_thread": 2})");
+  EXPECT_EQ(same.at("embeddings"), whole.at("embeddings"));
+  const Json cut = embed(R"({"num_ctx": 4})");
+  EXPECT_EQ(cut.at("prompt_eval_count"), 4);
+  EXPECT_NE(cut.at("embeddings"), whole.at("embeddings"));
+  const Json refused{{"model", "vectors"}, {"input", "a b c"}, {"truncate", false}, {"options", {{"num_ctx", 4}}}};
+  EXPECT_EQ(ask("embed", refused, 400).at("error"), "the text has 5 tokens; accepted: at most 4");
 }
 
 TEST_F(ServeOllama, TellsOfItsModels) {

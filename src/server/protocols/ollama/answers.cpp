@@ -73,8 +73,10 @@ void append_text(std::string& out, OllamaRoute route, const AnswerDelta& delta) 
   out += '}';
 }
 
-// Calls of tools end a text as "stop", as Ollama has it.
-void append_end_members(std::string& out, std::string_view reason, const AnswerUsage& usage) {
+// Calls of tools end a text as "stop", as Ollama has it. Clients require a context of /api/generate; what it would be
+// sent back for, a conversation, is for /api/chat.
+void append_end_members(std::string& out, OllamaRoute route, std::string_view reason, const AnswerUsage& usage) {
+  if (route == OllamaRoute::generate) out += R"(,"context":[])";
   const auto total = usage.queue_time + usage.prompt_time + usage.generation_time;
   out += fmt::format(
       R"(,"done":true,"done_reason":"{}","total_duration":{},"load_duration":0,"prompt_eval_count":{},"prompt_eval_duration":{},"eval_count":{},"eval_duration":{}}})",
@@ -102,7 +104,7 @@ class OllamaLines : public AnswerEvents {
   void append_end(std::string& out, const AnswerUsage& usage) override {
     append_head(out, head_);
     append_text(out, head_.route, {});
-    append_end_members(out, reason_, usage);
+    append_end_members(out, head_.route, reason_, usage);
     out += '\n';
   }
 
@@ -131,7 +133,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   append_head(out, head);
   append_text(out, head.route, choice);
   append_scores(out, choice);
-  append_end_members(out, choice.finish_reason, usage);
+  append_end_members(out, head.route, choice.finish_reason, usage);
   return out;
 }
 

@@ -46,6 +46,7 @@ struct OllamaEmbed {
   std::string model;  ///< empty: not given
   std::vector<std::string> texts;
   std::size_t dimensions = 0;
+  std::size_t context_length = 0;  ///< tokens of a text, with the special ones; 0: as many as the model takes
   bool truncate = true;
   std::optional<KeepAlive> keep_alive;
 };

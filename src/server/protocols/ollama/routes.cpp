@@ -221,6 +221,10 @@ void answer_with_vectors(const RouteCall& call, bool is_older) {
         options.embed.dimensions = asked->dimensions;
         options.embed.normalize = !is_older;
         options.embed.truncate = asked->truncate;
+        // As for generated texts, a larger context means the largest that the model has.
+        const std::size_t most = model->encoder()->model().max_tokens;
+        const bool is_larger = most != 0 && asked->context_length > most;
+        options.embed.max_tokens = is_larger ? most : asked->context_length;
         std::vector<TextInput> texts;
         for (std::string& text : asked->texts) texts.emplace_back(std::move(text));
         const std::string name = asked->model.empty() ? tagged(model->name()) : asked->model;
