@@ -13,7 +13,7 @@ struct ToolCall {
   std::string id;    ///< as the tool's message has it in tool_call_id; may be empty
   std::string name;  ///< of the function
   /// A JSON object as text; empty: no arguments. In a message that is sent back anything else, as what a model did not
-  /// end, is given to the chat template as a text.
+  /// end, is given to the chat template as a text, or as an argument "arguments" where the template takes no text.
   std::string arguments;
 };
 

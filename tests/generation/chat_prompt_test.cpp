@@ -273,6 +273,23 @@ TEST(ChatPrompt, GivesArgumentsThatAreNoObjectAsATextToTheTemplate) {
   }
 }
 
+TEST(ChatPrompt, GivesATextAsAnArgumentToTemplatesThatWriteEachOne) {
+  const ChatPrompt prompt({
+      .usual =
+          "{% for m in messages %}{% for call in m.tool_calls %}{% for name, value in call.function.arguments|items %}"
+          "<{{ name }}>{{ value }}{% endfor %}{% endfor %}{% endfor %}",
+      .tool_use = "",
+      .special_tokens = {},
+  });
+  ChatMessage message{.role = "assistant"};
+  message.tool_calls.push_back({"", "f", R"({"place": "Berlin"})"});
+  message.tool_calls.push_back({"", "f", R"({"place": "Ber)"});
+  EXPECT_EQ(prompt.text(std::vector{message}), R"(<place>Berlin<arguments>{"place": "Ber)");
+  // What a template refuses for another reason it still refuses.
+  const ChatPrompt strict({.usual = "{{ raise_exception('no') }}", .tool_use = "", .special_tokens = {}});
+  EXPECT_THAT(refusal(strict, {message}), HasSubstr("no"));
+}
+
 TEST(ChatPrompt, RefusesWhatIsNoConversation) {
   const ChatPrompt prompt({.usual = "{{ messages[0].content }}", .tool_use = "", .special_tokens = {}});
   const ChatMessage message{.role = "user", .content = "a"};
