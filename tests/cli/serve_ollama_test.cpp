@@ -227,18 +227,22 @@ TEST_F(ServeOllama, AcceptsOptionsThatChangeNothing) {
 }
 
 // The penalty may be the model's own, which no request names.
-TEST(ServeClients, LearnThatThePenaltyOfAModelCountsAllTokens) {
+TEST(ServeClients, SayHowManyTokensThePenaltyCounts) {
   const Program gpux;
   store_chat_model(gpux, "penal", plain_template,
-                   R"({"eos_token_id": 2, "do_sample": true, "repetition_penalty": 1.25})");
+                   R"({"eos_token_id": 2, "do_sample": true, "repetition_penalty": 50})");
   const Serving server(gpux, {"penal", "--no-grpc"});
-  Json body{{"messages", {{{"role", "user"}, {"content", "a"}}}},
-            {"stream", false},
-            {"options", {{"num_predict", 4}, {"repeat_last_n", 64}}}};
-  EXPECT_THAT(server.json(post("/api/chat", body.dump()), 400).at("error").get<std::string>(),
-              HasSubstr("options.repeat_last_n: repeat_penalty, which is 1.25, counts all tokens"));
-  body["options"]["repeat_penalty"] = 1;
-  EXPECT_TRUE(server.json(post("/api/chat", body.dump())).contains("message"));
+  const auto text_of = [&](Json options) {
+    options.update({{"num_predict", 40}, {"seed", 1}});
+    const Json body{{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"stream", false}, {"options", options}};
+    return server.json(post("/api/chat", body.dump())).at("message").at("content").get<std::string>();
+  };
+  const std::string of_all = text_of(Json::object()), of_none = text_of({{"repeat_penalty", 1}});
+  EXPECT_NE(of_all, of_none);
+  EXPECT_EQ(text_of({{"repeat_last_n", -1}}), of_all);
+  EXPECT_EQ(text_of({{"repeat_last_n", 10'000}}), of_all);
+  EXPECT_EQ(text_of({{"repeat_last_n", 0}}), of_none);
+  EXPECT_NE(text_of({{"repeat_last_n", 1}}), of_all);
 }
 
 // Of every route that reads a table of fields.
@@ -276,8 +280,7 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"options": {"rope_frequency_base": 2}})", "options.rope_frequency_base: the model's own is used"},
       {"chat", R"({"top_logprobs": 2})", "top_logprobs is for answers with logprobs: true"},
       {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
-      {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
-       "options.repeat_last_n: repeat_penalty, which is 1.1, counts all tokens"},
+      {"chat", R"({"options": {"repeat_last_n": -2}})", "options.repeat_last_n is no number of tokens; accepted: -1"},
       {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
       {"chat", R"({"keep_alive": 0, "messages": []})",
        "keep_alive is 0: models stay loaded here; accepted with gpux serve --idle-unload"},

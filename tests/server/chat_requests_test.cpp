@@ -201,6 +201,17 @@ TEST(OllamaRequests, ReadSettingsBesideTheOptions) {
   EXPECT_THAT(prompt.settings.stop, ElementsAre("\nuser:"));
 }
 
+TEST(OllamaRequests, ReadHowManyTokensThePenaltyCounts) {
+  const auto read = [](const std::string& options) {
+    return read_ollama_chat(R"({"options": {"repeat_penalty": 1.5, )" + options + "}}").chat.settings;
+  };
+  EXPECT_EQ(read(R"("repeat_last_n": 64)").repetition_window, 64U);
+  EXPECT_EQ(read(R"("repeat_last_n": 64)").repetition_penalty, 1.5F);
+  EXPECT_EQ(read(R"("repeat_last_n": -1)").repetition_window, 0U);
+  EXPECT_EQ(read(R"("repeat_last_n": null)").repetition_window, 0U);
+  EXPECT_EQ(read(R"("repeat_last_n": 0)").repetition_penalty, 1.F);
+}
+
 // As langchain-ollama writes them, for vectors as for chats.
 TEST(OllamaRequests, ReadTheOptionsOfVectors) {
   const auto read = [](const std::string& options) {

@@ -68,7 +68,7 @@ def check_calls(address):
 
 def check_options(address):
     options = {
-        "num_ctx": 256, "num_gpu": 1, "num_thread": 2, "num_predict": 5, "repeat_penalty": 1.1, "temperature": 0.5,
+        "num_ctx": 256, "num_gpu": 1, "num_thread": 2, "num_predict": 5, "repeat_penalty": 1.1, "repeat_last_n": 64, "temperature": 0.5,
         "seed": 1, "stop": ["zz"], "top_k": 5, "top_p": 0.9, "mirostat": 0, "mirostat_eta": 0.1, "mirostat_tau": 5.0,
         "tfs_z": 1.0, "keep_alive": "5m", "reasoning": False, "logprobs": True, "top_logprobs": 2,
     }

@@ -67,10 +67,7 @@ constexpr std::array<Field, 4> own_option_table{{
     {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
     context_field,
     {"repeat_penalty", number, optional, penalty_factor},
-    {"repeat_last_n", other, optional,
-     [](const ServedList&) {
-       return or_null({{"type", "integer"}, {"description", "-1 where repeat_penalty is not 1"}});
-     }},
+    {"repeat_last_n", other, optional, [](const ServedList&) { return whole_from(-1, INT32_MAX); }},
 }};
 
 std::span<const Field> option_fields() {
@@ -200,6 +197,16 @@ void read_max_tokens(Members& options, GenerationSettings& settings) {
   settings.max_tokens = is_unlimited ? 0 : options.count("num_predict");
 }
 
+// -1: all tokens; 0: none, as without a penalty.
+void read_repetition_window(Members& options, GenerationSettings& settings) {
+  const RequestJson* value = options.find("repeat_last_n");
+  if (value == nullptr || (value->is_number_integer() && *value == -1)) return;
+  const std::optional<std::uint64_t> count = whole_number(*value);
+  if (!count) refuse_member(options.name_of("repeat_last_n"), "is no number of tokens; accepted: -1, 0 and more");
+  if (*count == 0) settings.repetition_penalty = 1.F;
+  settings.repetition_window = *count;
+}
+
 // Those in "options" come first.
 void read_beside_options(Members& members, GenerationSettings& settings) {
   read_common_sampling(members, settings);
@@ -216,8 +223,7 @@ void read_options(Members& members, OllamaSettings& read, GenerationSettings& se
   if (const auto penalty = options.number("repeat_penalty")) {
     settings.repetition_penalty = static_cast<float>(*penalty);
   }
-  const RequestJson* last = options.find("repeat_last_n");
-  read.limits_repetition = last != nullptr && *last != -1;
+  read_repetition_window(options, settings);
   read_max_tokens(options, settings);
   read.context_length = options.count("num_ctx");
   options.finish();

@@ -20,7 +20,6 @@ namespace gpux::server {
 struct OllamaSettings {
   std::string model;               ///< empty: not given
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
-  bool limits_repetition = false;  ///< "repeat_last_n" is there, and not -1
   bool is_streamed = true;
   std::optional<KeepAlive> keep_alive;
   std::optional<ReasoningEffort> reasoning;  ///< "think"; empty: as the model's template has it
