@@ -8,6 +8,7 @@ The model is that of chat.py. Needs the package litellm (scripts/trials/clients/
 """
 
 import importlib.metadata
+import json
 import os
 import pathlib
 import sys
@@ -16,7 +17,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks for a list o
 import litellm
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from chat_checks import MESSAGES, WEATHER, Person, Weather, expect, first, raises
+from chat_checks import MESSAGES, WEATHER, Person, expect, first, raises
 from chat_model import served_chat_model
 
 KEY = "a-key-of-this-trial"
@@ -55,8 +56,8 @@ def check_calls(provider, ask):
 
     for more in ({}, {"stream": True}):
         message = first(lambda: call(**more), f"a call by {provider}, {more}")
-        for one in message.tool_calls:
-            Weather.model_validate_json(one.function.arguments)
+        # Without additionalProperties, which LiteLLM leaves out for vLLM, there may be others.
+        expect("place" in json.loads(message.tool_calls[0].function.arguments), f"the arguments of a call by {provider}")
         for said in (message, message.model_dump()):
             results = [{"role": "tool", "tool_call_id": one.id, "content": "12"} for one in message.tool_calls]
             history = [*MESSAGES, said, *results]
@@ -74,9 +75,13 @@ def check_cut_call(provider, ask):
 
 
 def check_forms(provider, ask):
+    def ended(form):
+        answer = litellm.completion(**ask, messages=MESSAGES, max_tokens=300, response_format=form)
+        return answer.choices[0].message.content if answer.choices[0].finish_reason == "stop" else None
+
     for form in (FORM, Person):
-        answer = litellm.completion(**ask, messages=MESSAGES, max_tokens=200, response_format=form)
-        Person.model_validate_json(answer.choices[0].message.content)
+        text = first(lambda: ended(form), f"a form by {provider}")
+        expect(set(json.loads(text)) == {"name", "age"}, f"a form by {provider}")
     litellm.completion(**ask, messages=MESSAGES, max_tokens=40, response_format={"type": "json_object"})
 
 
