@@ -10,9 +10,11 @@ namespace gpux {
 
 /// A call of a function that the model asks for.
 struct ToolCall {
-  std::string id;         ///< as the tool's message has it in tool_call_id; may be empty
-  std::string name;       ///< of the function
-  std::string arguments;  ///< a JSON object as text; empty: no arguments
+  std::string id;    ///< as the tool's message has it in tool_call_id; may be empty
+  std::string name;  ///< of the function
+  /// A JSON object as text; empty: no arguments. In a message that is sent back anything else, as what a model did not
+  /// end, is given to the chat template as a text, or as an argument "arguments" where the template takes no text.
+  std::string arguments;
 };
 
 /// A message of a conversation, in OpenAI's terms. All texts are UTF-8.

@@ -30,6 +30,7 @@ struct GenerationSettings {
   std::optional<float> typical_p;      ///< locally typical tokens with this share; above 0 to 1 (1)
   std::optional<float> repetition_penalty;  ///< divides positive logits of tokens that occurred, also in the prompt;
                                             ///< above 0 (1)
+  std::size_t repetition_window = 0;        ///< so many of the last tokens have the repetition penalty; 0: all
   float presence_penalty = 0;               ///< subtracted from the logits of generated tokens; -2 to 2
   float frequency_penalty = 0;              ///< the same for each time that the token was generated; -2 to 2
   std::vector<std::pair<std::uint32_t, float>> logit_bias;  ///< added to the logits of these tokens; -100 to 100

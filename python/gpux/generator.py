@@ -59,6 +59,8 @@ class GenerationSettings(TypedDict, total=False):
     """Choose among locally typical tokens with this share together; above 0 to 1."""
     repetition_penalty: float
     """Divides the positive logits of tokens that occurred, also in the prompt; above 0 to 100."""
+    repetition_window: int
+    """So many of the last tokens have the repetition penalty; 0: all."""
     presence_penalty: float
     """Subtracted from the logits of generated tokens; -2 to 2."""
     frequency_penalty: float
@@ -96,7 +98,14 @@ class GenerationSettings(TypedDict, total=False):
 
 
 _numbers = ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
-_counts = {"top_k": 2**32, "seed": 2**64, "max_tokens": 2**63, "min_tokens": 2**63, "top_log_probabilities": 2**32}
+_counts = {
+    "top_k": 2**32,
+    "repetition_window": 2**63,
+    "seed": 2**64,
+    "max_tokens": 2**63,
+    "min_tokens": 2**63,
+    "top_log_probabilities": 2**32,
+}
 _flags = ("ignore_eos", "log_probabilities")
 _forms = ("json_object", "json_schema", "regex", "grammar")
 _names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "bad_words", "logit_bias", "cache_salt")

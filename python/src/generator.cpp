@@ -51,6 +51,8 @@ bool set_number(GenerationSettings& settings, const std::string& name, nb::handl
     settings.typical_p = number();
   } else if (name == "repetition_penalty") {
     settings.repetition_penalty = number();
+  } else if (name == "repetition_window") {
+    settings.repetition_window = nb::cast<std::size_t>(value);
   } else if (name == "presence_penalty") {
     settings.presence_penalty = number();
   } else if (name == "frequency_penalty") {

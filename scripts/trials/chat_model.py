@@ -16,12 +16,13 @@ TEMPLATE = (
 )
 
 
-def write_chat_model(folder):
+def write_chat_model(folder, context_length=640):
     """Writes a folder that `gpux import` takes: a chat template, and tokens that are the characters of ASCII."""
     folder = pathlib.Path(folder)
     source = ROOT / "tests" / "generation" / "references" / "qwen3"
-    for name in ("config.json", "model.safetensors"):
-        shutil.copy(source / name, folder / name)
+    shutil.copy(source / "model.safetensors", folder)
+    config = json.loads((source / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": context_length}))
     special = ["<unk>", "<s>", "</s>"]
     words = special + ["\u2581", "\n"] + [chr(code) for code in range(ord("!"), ord("~") + 1)]
     space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never", "split": False}
@@ -40,15 +41,20 @@ def write_chat_model(folder):
 
 
 @contextlib.contextmanager
-def served_chat_model(program):
-    """Gives the address of a server of the program that has the model, under the name "tiny"."""
+def served_chat_model(program, *flags, key=None):
+    """Gives the address of a server of the program that has the model, under the name "tiny", and a small text encoder,
+    "words". `flags` are more ones of `gpux serve`, `key` an API key that it requires."""
     with tempfile.TemporaryDirectory(prefix="gpux-chat-") as home:
         folder = pathlib.Path(home) / "tiny"
         folder.mkdir()
-        write_chat_model(folder)
+        write_chat_model(folder, context_length=4096)
         environment = {**os.environ, "GPUX_HOME": str(pathlib.Path(home) / "store")}
-        subprocess.run([program, "import", "-q", folder, "-t", "tiny"], env=environment, check=True)
-        serve = [program, "serve", "tiny", "--port", "0", "--no-grpc", "--json"]
+        encoder = ROOT / "tests" / "embedding" / "references" / "bert-cls"
+        for source, name in ((folder, "tiny"), (encoder, "words")):
+            subprocess.run([program, "import", "-q", source, "-t", name], env=environment, check=True)
+        if key:
+            environment["GPUX_API_KEY"] = key
+        serve = [program, "serve", "tiny", "words", "--port", "0", "--no-grpc", "--json", *flags]
         with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
             try:
                 yield f"http://127.0.0.1:{json.loads(server.stdout.readline())['port']}"

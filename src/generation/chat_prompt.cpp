@@ -1,6 +1,8 @@
 #include "generation/chat_prompt.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -82,26 +84,54 @@ std::string_view checked(std::string_view json, char opening, const Message& wha
   return json;
 }
 
-std::string_view or_empty_object(std::string_view json) {
-  return json.find_first_not_of(" \t\r\n") == std::string_view::npos ? "{}" : json;
+// An object as it is written. Clients also send back what a model did not end, or what they could not read, and some
+// wrap that in a JSON string: a text then.
+std::string arguments_json(std::string_view written) {
+  const std::size_t first = written.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "{}";
+  if (!is_json(written)) return json_text(written);
+  switch (written[first]) {
+    case '{':
+      return std::string(written);
+    case '"':
+      return arguments_json(Json::parse(written).get_ref<const std::string&>());
+    case 'n':  // null
+      return "{}";
+    default:
+      return json_text(written);
+  }
 }
 
-std::string json_of(const ToolCall& call) {
-  const std::string_view arguments =
-      checked(or_empty_object(call.arguments), '{', {fmt::format("the arguments of the call of '{}' are", call.name)});
+bool is_text(std::string_view json) {
+  return json.starts_with('"');
+}
+
+// What a template is given for arguments that are a text: the text, or an object that has it as its only member.
+enum class TextArguments : std::uint8_t { text, object };
+
+std::string json_of(const ToolCall& call, TextArguments form) {
+  std::string arguments = arguments_json(call.arguments);
+  if (form == TextArguments::object && is_text(arguments)) arguments = fmt::format(R"({{"arguments": {}}})", arguments);
   const std::string id = call.id.empty() ? std::string() : fmt::format(R"("id": {}, )", json_text(call.id));
   return fmt::format(R"({{{}"type": "function", "function": {{"name": {}, "arguments": {}}}}})", id,
                      json_text(call.name), arguments);
 }
 
-std::string json_of(const ChatMessage& message) {
+bool has_text_arguments(std::span<const ChatMessage> messages) {
+  return std::ranges::any_of(messages, [](const ChatMessage& message) {
+    return std::ranges::any_of(message.tool_calls,
+                               [](const ToolCall& call) { return is_text(arguments_json(call.arguments)); });
+  });
+}
+
+std::string json_of(const ChatMessage& message, TextArguments form) {
   std::string json = "{";
   // transformers gives it to templates under these names.
   if (!message.reasoning.empty()) json += fmt::format(R"("thinking": {}, )", json_text(message.reasoning));
   json += fmt::format(R"("role": {}, "content": {})", json_text(message.role), json_text(message.content));
   if (!message.reasoning.empty()) json += fmt::format(R"(, "reasoning_content": {})", json_text(message.reasoning));
   for (std::size_t i = 0; i < message.tool_calls.size(); ++i) {
-    json += (i == 0 ? R"(, "tool_calls": [)" : ", ") + json_of(message.tool_calls[i]);
+    json += (i == 0 ? R"(, "tool_calls": [)" : ", ") + json_of(message.tool_calls[i], form);
   }
   if (!message.tool_calls.empty()) json += ']';
   if (!message.tool_call_id.empty()) json += fmt::format(R"(, "tool_call_id": {})", json_text(message.tool_call_id));
@@ -122,6 +152,15 @@ void check_template_values(std::string_view json) {
     throw Error(ErrorCode::invalid_input,
                 format_message("{} has '{}', which has a place of its own", setting_named("template_values"), name));
   }
+}
+
+std::string messages_json(std::span<const ChatMessage> messages, TextArguments form) {
+  std::string json = "[";
+  for (const ChatMessage& message : messages) {
+    if (&message != messages.data()) json += ", ";
+    json += json_of(message, form);
+  }
+  return json + "]";
 }
 
 // A value of chat_template_kwargs comes before one that a request's effort sets.
@@ -241,12 +280,7 @@ std::string ChatPrompt::rendered(std::span<const ChatMessage> messages, const Ch
   std::string values = "{";
   for (const auto& [name, token] : texts_.special_tokens)
     values += fmt::format("{}: {}, ", json_text(name), json_text(token));
-  values += R"("messages": [)";
-  for (const ChatMessage& message : messages) {
-    if (&message != messages.data()) values += ", ";
-    values += json_of(message);
-  }
-  values += R"(], "tools": )";
+  values += R"("tools": )";
   values += has_tools ? checked(options.tools, '[', {setting_named("tools"), " are"}) : "null";
   values += fmt::format(R"(, "documents": null, "add_generation_prompt": {})", options.add_generation_prompt);
   if (!options.template_values.empty()) {
@@ -255,7 +289,16 @@ std::string ChatPrompt::rendered(std::span<const ChatMessage> messages, const Ch
     if (members.find_first_not_of(" \t\r\n") != std::string_view::npos) values.append(", ").append(members);
   }
   if (options.reasoning) values += reasoning_members(*options.reasoning, template_text(has_tools), options);
-  return chosen.render(values + "}", now);
+  const auto render = [&](TextArguments form) {
+    return chosen.render(fmt::format(R"({}, "messages": {}}})", values, messages_json(messages, form)), now);
+  };
+  try {
+    return render(TextArguments::text);
+  } catch (const Error&) {
+    // Templates that write each argument take no text.
+    if (!has_text_arguments(messages)) throw;
+    return render(TextArguments::object);
+  }
 }
 
 const std::string& ChatPrompt::template_text(bool has_tools) const noexcept {

@@ -82,8 +82,10 @@ void keep_share(std::span<float> logits, std::span<const double> shares, double 
 
 TokenCounts::Entry& TokenCounts::entry_of(std::uint32_t token) {
   const auto [place, is_new] = places_.emplace(token, entries_.size());
-  if (is_new) entries_.push_back({.token = token, .generated = 0});
-  return entries_[place->second];
+  if (is_new) entries_.push_back({.token = token});
+  Entry& entry = entries_[place->second];
+  entry.last = size_++;
+  return entry;
 }
 
 void TokenCounts::add_prompt(std::span<const std::uint32_t> tokens) {
@@ -107,10 +109,13 @@ void apply_penalties(std::span<float> logits, const TokenCounts& counts, const S
     if (token < logits.size()) logits[token] += bias;
   }
   if (!counts_tokens(sampling)) return;
+  const std::size_t window = sampling.repetition_window == 0 ? counts.size() : sampling.repetition_window;
   for (const TokenCounts::Entry& entry : counts.entries()) {
     if (entry.token >= logits.size()) continue;
     float& logit = logits[entry.token];
-    logit = logit < 0 ? logit * sampling.repetition_penalty : logit / sampling.repetition_penalty;
+    if (counts.size() - entry.last <= window) {
+      logit = logit < 0 ? logit * sampling.repetition_penalty : logit / sampling.repetition_penalty;
+    }
     if (entry.generated == 0) continue;
     logit -= sampling.presence_penalty + sampling.frequency_penalty * static_cast<float>(entry.generated);
   }

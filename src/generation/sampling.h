@@ -22,12 +22,16 @@ class TokenCounts {
   struct Entry {
     std::uint32_t token = 0;
     std::uint32_t generated = 0;  ///< how often the text has it, the prompt not counted
+    std::size_t last = 0;         ///< its last position in the prompt and the text
 
     bool operator==(const Entry&) const = default;
   };
 
   void add_prompt(std::span<const std::uint32_t> tokens);
   void add_generated(std::uint32_t token);
+
+  /// Tokens of the prompt and the text.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   /// All entries, in the order in which they were added.
   [[nodiscard]] std::span<const Entry> entries() const noexcept { return entries_; }
@@ -36,6 +40,7 @@ class TokenCounts {
   Entry& entry_of(std::uint32_t token);
 
   std::vector<Entry> entries_;
+  std::size_t size_ = 0;
   std::unordered_map<std::uint32_t, std::size_t> places_;
 };
 

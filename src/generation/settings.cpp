@@ -118,6 +118,7 @@ Sampling resolve(const GenerationSettings& settings, const ModelDefaults& defaul
   sampling.min_p = settings.min_p.value_or(sampling.min_p);
   sampling.typical_p = settings.typical_p.value_or(sampling.typical_p);
   sampling.repetition_penalty = settings.repetition_penalty.value_or(sampling.repetition_penalty);
+  sampling.repetition_window = settings.repetition_window;
   sampling.presence_penalty = settings.presence_penalty;
   sampling.frequency_penalty = settings.frequency_penalty;
   sampling.logit_bias = settings.logit_bias;

@@ -19,6 +19,7 @@ struct Sampling {
   float min_p = 0;          ///< 0: all
   float typical_p = 1;      ///< 1: all
   float repetition_penalty = 1;
+  std::size_t repetition_window = 0;  ///< of the last tokens; 0: all
   float presence_penalty = 0, frequency_penalty = 0;
   std::vector<std::pair<std::uint32_t, float>> logit_bias;
   std::uint64_t seed = 0;

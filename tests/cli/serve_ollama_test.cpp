@@ -98,6 +98,7 @@ TEST_F(ServeOllama, GeneratesWithTheTemplateOrRaw) {
   body["stream"] = false;
   Json whole = ask("generate", body);
   EXPECT_EQ(whole.at("response"), text);
+  EXPECT_FALSE(whole.at("context").empty());
   expect_counts(whole);
   Json as_chat{{"model", "chatty"}, {"stream", false}, {"messages", {{{"role", "user"}, {"content", "go on"}}}}};
   as_chat["options"] = body["options"];
@@ -130,7 +131,7 @@ TEST_F(ServeOllama, ContinuesAContext) {
   EXPECT_FALSE(lines.front().contains("context"));
   const Json raw{
       {"model", "chatty"}, {"prompt", "a"}, {"raw", true}, {"stream", false}, {"options", {{"num_predict", 2}}}};
-  EXPECT_FALSE(ask("generate", raw).contains("context"));
+  EXPECT_EQ(ask("generate", raw).at("context"), Json::array());
   body["context"] = std::vector<int>(700, 5);
   EXPECT_THAT(ask("generate", body, 400).at("error").get<std::string>(), HasSubstr("the prompt has 7"));
 }
@@ -153,6 +154,8 @@ TEST_F(ServeOllama, WritesFormsAndCallsTools) {
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": {"z": 1, "a": 2}}}]},
     {"role": "tool", "tool_name": "now", "content": "12"}])");
   EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
+  body["messages"][1]["tool_calls"][0]["function"]["arguments"] = R"({"z": 1, "a)";
+  EXPECT_TRUE(ask("chat", body).at("message").at("content").is_string());
   body["think"] = false;
   const Json thinks = ask("chat", body);
   body.erase("think");
@@ -169,6 +172,18 @@ TEST_F(ServeOllama, MakesVectors) {
             two.at("embeddings").at(0));
   EXPECT_EQ(ask("embeddings", {{"model", "vectors"}, {"prompt", "a"}}).at("embedding").size(),
             two.at("embeddings").at(0).size());
+  // Options of chats change no vector, but for the context, which cuts texts.
+  const auto embed = [](const char* options) {
+    return ask("embed", {{"model", "vectors"}, {"input", "a b c d e f"}, {"options", Json::parse(options)}});
+  };
+  const Json whole = embed("{}");
+  const Json same = embed(R"({"num_ctx": 100000, "temperature": 0.5, "mirostat": 1, "num_gpu": 1, "num_thread": 2})");
+  EXPECT_EQ(same.at("embeddings"), whole.at("embeddings"));
+  const Json cut = embed(R"({"num_ctx": 4})");
+  EXPECT_EQ(cut.at("prompt_eval_count"), 4);
+  EXPECT_NE(cut.at("embeddings"), whole.at("embeddings"));
+  const Json refused{{"model", "vectors"}, {"input", "a b c"}, {"truncate", false}, {"options", {{"num_ctx", 4}}}};
+  EXPECT_EQ(ask("embed", refused, 400).at("error"), "the text has 5 tokens; accepted: at most 4");
 }
 
 TEST_F(ServeOllama, TellsOfItsModels) {
@@ -234,18 +249,22 @@ TEST_F(ServeOllama, AcceptsOptionsThatChangeNothing) {
 }
 
 // The penalty may be the model's own, which no request names.
-TEST(ServeClients, LearnThatThePenaltyOfAModelCountsAllTokens) {
+TEST(ServeClients, SayHowManyTokensThePenaltyCounts) {
   const Program gpux;
   store_chat_model(gpux, "penal", plain_template,
-                   R"({"eos_token_id": 2, "do_sample": true, "repetition_penalty": 1.25})");
+                   R"({"eos_token_id": 2, "do_sample": true, "repetition_penalty": 50})");
   const Serving server(gpux, {"penal", "--no-grpc"});
-  Json body{{"messages", {{{"role", "user"}, {"content", "a"}}}},
-            {"stream", false},
-            {"options", {{"num_predict", 4}, {"repeat_last_n", 64}}}};
-  EXPECT_THAT(server.json(post("/api/chat", body.dump()), 400).at("error").get<std::string>(),
-              HasSubstr("options.repeat_last_n: repeat_penalty, which is 1.25, counts all tokens"));
-  body["options"]["repeat_penalty"] = 1;
-  EXPECT_TRUE(server.json(post("/api/chat", body.dump())).contains("message"));
+  const auto text_of = [&](Json options) {
+    options.update({{"num_predict", 40}, {"seed", 1}});
+    const Json body{{"messages", {{{"role", "user"}, {"content", "a"}}}}, {"stream", false}, {"options", options}};
+    return server.json(post("/api/chat", body.dump())).at("message").at("content").get<std::string>();
+  };
+  const std::string of_all = text_of(Json::object()), of_none = text_of({{"repeat_penalty", 1}});
+  EXPECT_NE(of_all, of_none);
+  EXPECT_EQ(text_of({{"repeat_last_n", -1}}), of_all);
+  EXPECT_EQ(text_of({{"repeat_last_n", 10'000}}), of_all);
+  EXPECT_EQ(text_of({{"repeat_last_n", 0}}), of_none);
+  EXPECT_NE(text_of({{"repeat_last_n", 1}}), of_all);
 }
 
 // Of every route that reads a table of fields.
@@ -283,8 +302,7 @@ TEST_F(ServeOllama, RefusesByName) {
       {"chat", R"({"options": {"rope_frequency_base": 2}})", "options.rope_frequency_base: the model's own is used"},
       {"chat", R"({"top_logprobs": 2})", "top_logprobs is for answers with logprobs: true"},
       {"chat", R"({"options": {"num_ctx": 4}})", "accepted: fewer than the 4 of the context"},
-      {"chat", R"({"options": {"repeat_last_n": 64, "repeat_penalty": 1.1}})",
-       "options.repeat_last_n: repeat_penalty, which is 1.1, counts all tokens"},
+      {"chat", R"({"options": {"repeat_last_n": -2}})", "options.repeat_last_n is no number of tokens; accepted: -1"},
       {"chat", R"({"options": {"temperature": -1}})", "temperature is -1"},
       {"chat", R"({"keep_alive": 0, "messages": []})",
        "keep_alive is 0: models stay loaded here; accepted with gpux serve --idle-unload"},

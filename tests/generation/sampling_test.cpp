@@ -127,6 +127,19 @@ TEST(Penalties, CountPromptAndTextAsTheirDefinitionsSay) {
   std::vector<float> values{4, -4, 1, 3};
   apply_penalties(values, counts, sampling);
   EXPECT_THAT(values, ElementsAre(2, -8, 0.5F, 3));
+  for (const auto& [window, penalized] :
+       std::vector<std::pair<std::size_t, std::vector<float>>>{{6, {2, -8, 0.5F, 3}},
+                                                               {5, {2, -8, 0.5F, 3}},
+                                                               {4, {4, -8, 0.5F, 3}},
+                                                               {3, {4, -4, 0.5F, 3}},
+                                                               {2, {4, -4, 0.5F, 3}},
+                                                               {1, {4, -4, 1, 3}},
+                                                               {100, {2, -8, 0.5F, 3}}}) {
+    sampling.repetition_window = window;
+    values = {4, -4, 1, 3};
+    apply_penalties(values, counts, sampling);
+    EXPECT_EQ(values, penalized) << window;
+  }
 
   sampling.repetition_penalty = 1;
   sampling.presence_penalty = 1;
@@ -151,7 +164,9 @@ TEST(TokenCounts, HaveEachTokenOnce) {
   counts.add_generated(2);
   counts.add_generated(7);
   using Entry = TokenCounts::Entry;
-  EXPECT_THAT(counts.entries(), ElementsAre(Entry{0, 0}, Entry{1, 0}, Entry{2, 1}, Entry{7, 2}));
+  EXPECT_THAT(counts.entries(),
+              ElementsAre(Entry{0, 0, 19'998}, Entry{1, 0, 19'999}, Entry{2, 1, 20'001}, Entry{7, 2, 20'002}));
+  EXPECT_EQ(counts.size(), 20'003U);
 }
 
 // Where all tokens are equally probable, nearly all of them have to be looked at, but not sorted.

@@ -27,15 +27,17 @@ TEST(ChatRequests, ReadMessages) {
   const OpenAiChat read = read_chat(R"({"model": "m", "messages": [
     {"role": "developer", "content": "s"},
     {"role": "assistant", "content": null, "reasoning_content": "r",
-     "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}}]},
+     "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}},
+                    {"id": "2", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a"}}]},
     {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}]}]})");
   EXPECT_EQ(read.model, "m");
   const std::vector<ChatMessage>& messages = read.chat.messages;
   ASSERT_EQ(messages.size(), 3U);
   EXPECT_EQ(messages[0].role, "system");
   EXPECT_EQ(messages[1].reasoning, "r");
-  ASSERT_EQ(messages[1].tool_calls.size(), 1U);
+  ASSERT_EQ(messages[1].tool_calls.size(), 2U);
   EXPECT_EQ(messages[1].tool_calls[0].arguments, R"({"z": 1, "a": 2})");
+  EXPECT_EQ(messages[1].tool_calls[1].arguments, R"({"z": 1, "a)");  // as the answer ended
   EXPECT_EQ(messages[2].content, "x\ny");
   EXPECT_EQ(messages[2].name, "f");  // of the call that it answers
 }
@@ -88,6 +90,7 @@ TEST(ChatRequests, ReadTools) {
   EXPECT_EQ(named.tool_choice, ToolChoice::required);
   EXPECT_EQ(named.tool_name, "g");
   EXPECT_EQ(R"("tools": )" + named.tools, tools);
+  EXPECT_EQ(choose(R"(, "tool_choice": {"type": "function", "name": "g"})").tool_name, "g");
   const auto allow = [&](const std::string& members) {
     return choose(R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {)" + members + "}}");
   };
@@ -108,6 +111,14 @@ TEST(ChatRequests, ReadTools) {
               HasSubstr("tool_choice.allowed_tools is missing"));
   EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": "function"})"); }),
               HasSubstr("tool_choice.function is missing"));
+  for (const auto& [members, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"("function", "name": "h")", "tool_choice.name is 'h', which is none of the tools"},
+           {R"("function", "name": "f", "function": {"name": "g"})", "tool_choice has both function and name"},
+           {R"("allowed_tools", "name": "f", "allowed_tools": {})",
+            "tool_choice.name is there, and the type is another"},
+       }) {
+    EXPECT_THAT(refusal([&] { choose(R"(, "tool_choice": {"type": )" + members + "}"); }), HasSubstr(said));
+  }
   EXPECT_THAT(refusal([&] {
                 (void)read_chat("{" + hello + R"(, "tools": [{"function": {"name": "f"}},
                                                                         {"function": {"name": "f"}}]})");
@@ -143,7 +154,8 @@ TEST(OllamaRequests, ReadChats) {
   const OllamaChat read = read_ollama_chat(R"({"model": "m:latest", "messages": [
     {"role": "user", "content": "a", "images": []},
     {"role": "assistant", "content": "", "thinking": "t",
-     "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {"z": 1, "a": [2]}}}]},
+     "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": {"z": 1, "a": [2]}}},
+                    {"id": "2", "function": {"name": "f", "arguments": "{\"z\""}}]},
     {"role": "tool", "content": "x", "tool_call_id": "1"}],
     "options": {"num_predict": -1, "num_ctx": 9, "repeat_penalty": 1.5, "repeat_last_n": -1, "stop": ["s"]},
     "format": {"z": 1, "a": 2}, "think": "low", "keep_alive": "5m", "tools": [{"function": {"name": "f"}}]})");
@@ -155,8 +167,64 @@ TEST(OllamaRequests, ReadChats) {
   EXPECT_EQ(read.general.reasoning, ReasoningEffort::low);
   ASSERT_EQ(read.chat.messages.size(), 3U);
   EXPECT_EQ(read.chat.messages[1].tool_calls.at(0).arguments, R"({"z": 1, "a": [2]})");
+  EXPECT_EQ(read.chat.messages[1].tool_calls.at(1).arguments, R"("{\"z\"")");
   EXPECT_EQ(read.chat.messages[2].name, "f");
   EXPECT_TRUE(generation::offers_tools(read.chat.options));
+}
+
+// As ollama-ai-provider-v2 writes them.
+TEST(OllamaRequests, ReadSettingsBesideTheOptions) {
+  const std::string beside =
+      R"("model": "m", "messages": [{"role": "user", "content": "a"}], "temperature": 0.5, "top_p": 0.25,
+    "max_output_tokens": 20, "think": false, "stream": false,
+    "tools": [{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "g"}}],
+    "tool_choice": {"type": "function", "name": "g"})";
+  const OllamaChat read = read_ollama_chat("{" + beside + "}");
+  EXPECT_EQ(read.chat.settings.temperature, 0.5F);
+  EXPECT_EQ(read.chat.settings.top_p, 0.25F);
+  EXPECT_EQ(read.chat.settings.max_tokens, 20U);
+  EXPECT_EQ(read.chat.options.tool_choice, ToolChoice::required);
+  EXPECT_EQ(read.chat.options.tool_name, "g");
+  const OllamaChat both = read_ollama_chat("{" + beside + R"(, "stop": ["x"], "seed": 3,
+    "options": {"temperature": 0.75, "num_predict": 30}})");
+  EXPECT_EQ(both.chat.settings.temperature, 0.75F);
+  EXPECT_EQ(both.chat.settings.top_p, 0.25F);
+  EXPECT_EQ(both.chat.settings.max_tokens, 30U);
+  EXPECT_EQ(both.chat.settings.seed, 3U);
+  EXPECT_THAT(both.chat.settings.stop, ElementsAre("x"));
+  EXPECT_EQ(read_ollama_chat("{" + beside + R"(, "options": {"num_predict": -1}})").chat.settings.max_tokens, 0U);
+  EXPECT_THAT(refusal([&] { (void)read_ollama_chat("{" + beside + R"(, "seed": "x"})"); }), HasSubstr("seed"));
+  const OllamaGenerate prompt = read_ollama_generate(
+      R"({"model": "m", "prompt": "a", "max_tokens": 5, "temperature": 0.5, "stop": ["\nuser:"], "stream": false})");
+  EXPECT_EQ(prompt.settings.max_tokens, 5U);
+  EXPECT_EQ(prompt.settings.temperature, 0.5F);
+  EXPECT_THAT(prompt.settings.stop, ElementsAre("\nuser:"));
+}
+
+TEST(OllamaRequests, ReadHowManyTokensThePenaltyCounts) {
+  const auto read = [](const std::string& options) {
+    return read_ollama_chat(R"({"options": {"repeat_penalty": 1.5, )" + options + "}}").chat.settings;
+  };
+  EXPECT_EQ(read(R"("repeat_last_n": 64)").repetition_window, 64U);
+  EXPECT_EQ(read(R"("repeat_last_n": 64)").repetition_penalty, 1.5F);
+  EXPECT_EQ(read(R"("repeat_last_n": -1)").repetition_window, 0U);
+  EXPECT_EQ(read(R"("repeat_last_n": null)").repetition_window, 0U);
+  EXPECT_EQ(read(R"("repeat_last_n": 0)").repetition_penalty, 1.F);
+}
+
+// As langchain-ollama writes them, for vectors as for chats.
+TEST(OllamaRequests, ReadTheOptionsOfVectors) {
+  const auto read = [](const std::string& options) {
+    return read_ollama_embed(R"({"model": "m", "input": ["a"], "options": )" + options + "}").context_length;
+  };
+  EXPECT_EQ(read("{}"), 0U);
+  EXPECT_EQ(read("null"), 0U);
+  EXPECT_EQ(read(R"({"num_ctx": 128, "num_gpu": 1, "temperature": 0.5, "mirostat": 1, "stop": ["x"], "seed": 1,
+    "repeat_last_n": 64, "repeat_penalty": 1.1, "num_predict": -1})"),
+            128U);
+  EXPECT_THAT(refusal([&] { (void)read(R"({"rope_frequency_base": 2})"); }),
+              HasSubstr("options.rope_frequency_base: the model's own is used"));
+  EXPECT_EQ(read_ollama_embeddings(R"({"model": "m", "prompt": "a", "options": {"num_ctx": 5}})").context_length, 5U);
 }
 
 ToolCallDelta call_of(std::string name, std::string arguments) {

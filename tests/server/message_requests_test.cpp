@@ -25,7 +25,7 @@ TEST(MessageRequests, ReadBlocksAsMessages) {
         {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "x"},
         {"type": "text", "text": "e"},
         {"type": "tool_use", "id": "1", "name": "f", "input": {"z": 1, "a": 2}},
-        {"type": "tool_use", "id": "2", "name": "g", "input": {}}]},
+        {"type": "tool_use", "id": "2", "name": "g", "input": "{\"a\": \"x"}]},
       {"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": "2", "content": "out"},
         {"type": "tool_result", "tool_use_id": "1", "is_error": true,
@@ -43,6 +43,7 @@ TEST(MessageRequests, ReadBlocksAsMessages) {
   EXPECT_EQ(messages[2].content, "e");
   ASSERT_EQ(messages[2].tool_calls.size(), 2U);
   EXPECT_EQ(messages[2].tool_calls[0].arguments, R"({"z": 1, "a": 2})");  // in order
+  EXPECT_EQ(messages[2].tool_calls[1].arguments, R"("{\"a\": \"x")");     // which a client could not read
   EXPECT_EQ(messages[3].role, "tool");
   EXPECT_EQ(messages[3].name, "g");
   EXPECT_EQ(messages[3].content, "out");

@@ -17,17 +17,8 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 import agents
 import openai
 import pydantic
+from chat_checks import Person, expect
 from chat_model import served_chat_model
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"not as it should be: {what}")
-
-
-class Person(pydantic.BaseModel, extra="forbid"):
-    name: str = pydantic.Field(max_length=6)
-    age: int = pydantic.Field(ge=10, le=99)
 
 
 async def run(agent, question):

@@ -17,30 +17,10 @@ import instructor
 import langchain_openai
 import ollama
 import openai
-import pydantic
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from chat_checks import MESSAGES, WEATHER, Person, Weather, expect
 from chat_model import served_chat_model
-
-
-class Person(pydantic.BaseModel, extra="forbid"):
-    name: str = pydantic.Field(max_length=6)
-    age: int = pydantic.Field(ge=10, le=99)
-
-
-class Weather(pydantic.BaseModel, extra="forbid"):
-    """The weather of a place."""
-
-    place: str = pydantic.Field(max_length=6)
-
-
-WEATHER = {"type": "function", "function": {"name": "Weather", "parameters": Weather.model_json_schema()}}
-MESSAGES = [{"role": "user", "content": "How is the weather?"}]
-
-
-def expect(condition, what):
-    if not condition:
-        sys.exit(f"not as it should be: {what}")
 
 
 def with_openai(address):

@@ -237,8 +237,8 @@ void read_common_sampling(Members& members, GenerationSettings& settings) {
   read_top_k(members, settings);
   settings.presence_penalty = float_in(members, "presence_penalty").value_or(settings.presence_penalty);
   settings.frequency_penalty = float_in(members, "frequency_penalty").value_or(settings.frequency_penalty);
-  settings.seed = read_seed(members);
-  settings.stop = members.texts("stop");
+  if (const auto seed = read_seed(members)) settings.seed = seed;
+  if (std::vector<std::string> stop = members.texts("stop"); !stop.empty()) settings.stop = std::move(stop);
 }
 
 void read_sampling(Members& members, GenerationSettings& settings) {

@@ -37,9 +37,10 @@ constexpr std::array<Field, 4> function_table{{
 constexpr std::array<std::string_view, 2> choice_types{"function", "allowed_tools"};
 constexpr std::array<std::string_view, 2> modes{"auto", "required"};
 
-constexpr std::array<Field, 3> chosen_table{{
+constexpr std::array<Field, 4> chosen_table{{
     {"type", choice, required, nullptr, choice_types},
     {"function", object},
+    {"name", text},  // of the function, in the form of OpenAI's responses
     {"allowed_tools", object},
 }};
 
@@ -80,15 +81,19 @@ std::string read_tool(const RequestJson& value, const std::string& place, Member
 
 using Names = std::set<std::string, std::less<>>;
 
+std::string one_of(const Names& functions, std::string name, const std::string& place) {
+  if (!functions.contains(name)) {
+    refuse_member(place, fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
+  }
+  return name;
+}
+
 std::string read_function_name(Members& members, const RequestJson& value, const std::string& place,
                                const Names& functions) {
   Members function = members.inside(value, place, chosen_function_table);
   std::string name = function.text("name");
   function.finish();
-  if (!functions.contains(name)) {
-    refuse_member(place + ".name", fmt::format("is '{}', which is none of the tools", utf8_prefix(name, 80)));
-  }
-  return name;
+  return one_of(functions, std::move(name), place + ".name");
 }
 
 // Those of the tools that have one of the names, as they are written.
@@ -121,22 +126,34 @@ void allow_tools(Members& chosen, std::span<const std::string> functions, ChatOp
   if (mode == std::ranges::find(modes, "required") - modes.begin()) options.tool_choice = ToolChoice::required;
 }
 
+// The name is in the member "function", or, as in OpenAI's responses, beside the type.
+std::string read_chosen_function(Members& chosen, const Names& functions) {
+  const RequestJson* function = chosen.find("function");
+  std::string name = chosen.text("name");
+  if (function == nullptr && name.empty()) {
+    refuse_member("tool_choice.function", "is missing", MemberProblem::missing);
+  }
+  if (function == nullptr) return one_of(functions, std::move(name), "tool_choice.name");
+  if (!name.empty()) refuse_member("tool_choice", "has both function and name; accepted: one of them");
+  return read_function_name(chosen, *function, "tool_choice.function", functions);
+}
+
 void read_choice(const RequestJson& value, std::span<const std::string> functions, MemberRules* rules,
                  ChatOptions& options) {
   Members chosen(value, "tool_choice", chosen_table, rules);
   const bool has_list = chosen.choice("type") == std::size_t{1};
-  const std::string_view needed = has_list ? "allowed_tools" : "function",
-                         other = has_list ? "function" : "allowed_tools";
-  if (chosen.find(needed) == nullptr) {
-    refuse_member(fmt::format("tool_choice.{}", needed), "is missing", MemberProblem::missing);
+  if (has_list && chosen.find("allowed_tools") == nullptr) {
+    refuse_member("tool_choice.allowed_tools", "is missing", MemberProblem::missing);
   }
-  if (chosen.find(other) != nullptr)
-    refuse_member(fmt::format("tool_choice.{}", other), "is there, and the type is another");
+  const auto others = has_list ? std::vector{"function", "name"} : std::vector{"allowed_tools"};
+  for (const char* other : others) {
+    if (chosen.find(other) != nullptr)
+      refuse_member(fmt::format("tool_choice.{}", other), "is there, and the type is another");
+  }
   if (has_list) {
     allow_tools(chosen, functions, options);
   } else {
-    options.tool_name = read_function_name(chosen, *chosen.find("function"), "tool_choice.function",
-                                           {functions.begin(), functions.end()});
+    options.tool_name = read_chosen_function(chosen, {functions.begin(), functions.end()});
     options.tool_choice = ToolChoice::required;
   }
   chosen.finish();

@@ -43,7 +43,7 @@ constexpr std::array<Field, 7> use_table{{
     type_field,
     {"id", text, required},
     {"name", text, required},
-    {"input", object, required},
+    {"input", other, required},
     cache_hint,
     ignored_field("caller"),
     refused_field("toolset_name", "accepted are tools of the request"),
@@ -156,7 +156,10 @@ class ConversationReader {
     Members block(value, place, use_table, rules_);
     block.ignore("type");
     ToolCall call{.id = block.text("id"), .name = block.text("name"), .arguments = {}};
-    block.ignore("input");
+    // A text is what a client could not read as an object.
+    const RequestJson& input = block.must_find("input");
+    if (!input.is_object() && !input.is_string())
+      refuse_member(block.name_of("input"), "is neither an object nor a text");
     call.arguments = member_text(written, "input");
     block.finish();
     functions_[call.id] = call.name;

@@ -37,8 +37,9 @@ Json messages_schema(const ServedList&) {
   const Json result =
       block("tool_result", {{"tool_use_id", text}, {"content", or_null(texts())}, {"is_error", or_null(flag)}},
             Json::array({"tool_use_id"}));
+  const Json input{{"type", Json::array({"object", "string"})}};
   const Json use =
-      block("tool_use", {{"id", text}, {"name", text}, {"input", any_object}}, Json::array({"id", "name", "input"}));
+      block("tool_use", {{"id", text}, {"name", text}, {"input", input}}, Json::array({"id", "name", "input"}));
   const Json thinking =
       block("thinking", {{"thinking", text}, {"signature", or_null(text)}}, Json::array({"thinking"}));
   return list(any_of(Json::array({message("user", Json::array({text_block(), result})),

@@ -85,10 +85,11 @@ void append_text(std::string& out, OllamaRoute route, const AnswerDelta& delta) 
   out += '}';
 }
 
-// Calls of tools end a text as "stop", as Ollama has it.
-void append_end_members(std::string& out, std::string_view reason, std::span<const std::uint32_t> tokens,
-                        const AnswerUsage& usage) {
-  if (!tokens.empty()) out += fmt::format(R"(,"context":[{}])", fmt::join(tokens, ","));
+// Calls of tools end a text as "stop", as Ollama has it. Clients require a context of /api/generate, also where there
+// is none.
+void append_end_members(std::string& out, OllamaRoute route, std::string_view reason,
+                        std::span<const std::uint32_t> tokens, const AnswerUsage& usage) {
+  if (route == OllamaRoute::generate) out += fmt::format(R"(,"context":[{}])", fmt::join(tokens, ","));
   const auto total = usage.queue_time + usage.prompt_time + usage.generation_time;
   out += fmt::format(
       R"(,"done":true,"done_reason":"{}","total_duration":{},"load_duration":0,"prompt_eval_count":{},"prompt_eval_duration":{},"eval_count":{},"eval_duration":{}}})",
@@ -119,7 +120,7 @@ class OllamaLines : public AnswerEvents {
   void append_end(std::string& out, const AnswerUsage& usage) override {
     append_head(out, head_);
     append_text(out, head_.route, {});
-    append_end_members(out, reason_, tokens_, usage);
+    append_end_members(out, head_.route, reason_, tokens_, usage);
     out += '\n';
   }
 
@@ -167,7 +168,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   given.tool_calls = whole_calls(std::move(given.tool_calls));
   append_text(out, head.route, given);
   append_scores(out, given);
-  append_end_members(out, choice.finish_reason, choice.tokens, usage);
+  append_end_members(out, head.route, choice.finish_reason, choice.tokens, usage);
   return out;
 }
 

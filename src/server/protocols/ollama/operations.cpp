@@ -8,9 +8,9 @@ namespace gpux::server::ollama {
 using namespace openapi;
 
 Json messages_schema(const ServedList&) {
-  const Json text{{"type", "string"}}, any_object{{"type", "object"}};
+  const Json text{{"type", "string"}}, arguments{{"type", Json::array({"object", "string"})}};
   const Json call = object_schema(
-      {{"function", object_schema({{"name", text}, {"arguments", any_object}}, Json::array({"name", "arguments"}))}},
+      {{"function", object_schema({{"name", text}, {"arguments", arguments}}, Json::array({"name", "arguments"}))}},
       Json::array({"function"}));
   const Json message =
       object_schema({{"role", {{"enum", Json::array({"system", "user", "assistant", "tool"})}}}, {"content", text}},

@@ -31,13 +31,16 @@ constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "
 constexpr std::array<std::string_view, 1> call_types{"function"};
 
 // What would change the answer.
-constexpr auto refused_option_table = std::to_array<Field>({
+constexpr std::array<Field, 2> refused_sampling_table{{
     refused_field("mirostat", "there is no such sampling here; accepted: 0", "0"),
     refused_field("tfs_z", "there is no such sampling here; accepted: 1", "1"),
+}};
+
+constexpr std::array<Field, 3> refused_option_table{{
     refused_field("rope_frequency_base", "the model's own is used"),
     refused_field("rope_frequency_scale", "the model's own is used"),
     refused_field("num_gqa", "the model's own is used"),
-});
+}};
 
 // Threads, devices and memory of Ollama, what is kept when it shifts a context, and the parameters of mirostat.
 constexpr std::array<Field, 15> ignored_option_table{{
@@ -58,24 +61,40 @@ constexpr std::array<Field, 15> ignored_option_table{{
     ignored_field("penalize_newline"),
 }};
 
+constexpr Field context_field{"num_ctx", count};
+
 constexpr std::array<Field, 4> own_option_table{{
     {"num_predict", count, optional, [](const ServedList&) { return whole_from(-2, INT32_MAX); }},
-    {"num_ctx", count},
+    context_field,
     {"repeat_penalty", number, optional, penalty_factor},
-    {"repeat_last_n", other, optional,
-     [](const ServedList&) {
-       return or_null({{"type", "integer"}, {"description", "-1 where repeat_penalty is not 1"}});
-     }},
+    {"repeat_last_n", other, optional, [](const ServedList&) { return whole_from(-1, INT32_MAX); }},
 }};
 
 std::span<const Field> option_fields() {
-  static const std::vector<Field> fields =
-      joined({common_sampling_fields(), own_option_table, ignored_option_table, refused_option_table});
+  static const std::vector<Field> fields = joined(
+      {common_sampling_fields(), own_option_table, ignored_option_table, refused_sampling_table, refused_option_table});
+  return fields;
+}
+
+// How texts are generated changes no vector.
+std::span<const Field> embed_option_fields() {
+  static const std::vector<Field> fields = [] {
+    std::vector<Field> made = joined({std::array{context_field}, refused_option_table});
+    for (const Field& option : option_fields()) {
+      const bool has_field = std::ranges::find(made, option.name, &Field::name) != made.end();
+      if (!has_field) made.push_back(ignored_field(option.name));
+    }
+    return made;
+  }();
   return fields;
 }
 
 Json options_schema(const ServedList& models) {
   return or_null(object_schema(option_fields(), models));
+}
+
+Json embed_options_schema(const ServedList& models) {
+  return or_null(object_schema(embed_option_fields(), models));
 }
 
 Json format_schema(const ServedList&) {
@@ -105,6 +124,10 @@ constexpr std::array<Field, 10> general_table{{
     {"shift", flag, optional, only_false},
     {"keep_alive", other, optional, keep_alive_schema},
 }};
+
+// What ollama-ai-provider-v2 writes beside the options, with the members of common_sampling_fields().
+constexpr std::array<Field, 3> beside_table{
+    {{"max_tokens", count}, {"max_output_tokens", count}, ignored_field("user")}};
 
 constexpr std::array<Field, 3> message_table{
     {{"role", choice, required, nullptr, roles}, {"content", text}, images_field}};
@@ -145,7 +168,7 @@ constexpr std::array<Field, 7> generate_table{{
 
 // Models stay loaded, and options of generated texts change no vector.
 constexpr std::array<Field, 2> unused_table{
-    {{"keep_alive", other, optional, keep_alive_schema}, {"options", other, optional, only_empty_object}}};
+    {{"keep_alive", other, optional, keep_alive_schema}, {"options", other, optional, embed_options_schema}}};
 
 Json input_schema(const ServedList&) {
   const Json one{{"type", "string"}};
@@ -173,11 +196,30 @@ constexpr std::array<Field, 6> show_table{{
 // -1 and -2: as long as the context allows.
 void read_max_tokens(Members& options, GenerationSettings& settings) {
   const RequestJson* value = options.find("num_predict");
-  const bool is_unlimited = value != nullptr && value->is_number_integer() && (*value == -1 || *value == -2);
-  if (!is_unlimited) settings.max_tokens = options.count("num_predict");
+  if (value == nullptr) return;
+  const bool is_unlimited = value->is_number_integer() && (*value == -1 || *value == -2);
+  settings.max_tokens = is_unlimited ? 0 : options.count("num_predict");
+}
+
+// -1: all tokens; 0: none, as without a penalty.
+void read_repetition_window(Members& options, GenerationSettings& settings) {
+  const RequestJson* value = options.find("repeat_last_n");
+  if (value == nullptr || (value->is_number_integer() && *value == -1)) return;
+  const std::optional<std::uint64_t> count = whole_number(*value);
+  if (!count) refuse_member(options.name_of("repeat_last_n"), "is no number of tokens; accepted: -1, 0 and more");
+  if (*count == 0) settings.repetition_penalty = 1.F;
+  settings.repetition_window = *count;
+}
+
+// Those in "options" come first.
+void read_beside_options(Members& members, GenerationSettings& settings) {
+  read_common_sampling(members, settings);
+  settings.max_tokens = std::max(members.count("max_tokens"), members.count("max_output_tokens"));
+  check_settings(settings);
 }
 
 void read_options(Members& members, OllamaSettings& read, GenerationSettings& settings) {
+  read_beside_options(members, settings);
   const RequestJson* value = members.find("options");
   if (value == nullptr) return;
   Members options = members.inside(*value, "options", option_fields());
@@ -185,8 +227,7 @@ void read_options(Members& members, OllamaSettings& read, GenerationSettings& se
   if (const auto penalty = options.number("repeat_penalty")) {
     settings.repetition_penalty = static_cast<float>(*penalty);
   }
-  const RequestJson* last = options.find("repeat_last_n");
-  read.limits_repetition = last != nullptr && *last != -1;
+  read_repetition_window(options, settings);
   read_max_tokens(options, settings);
   read.context_length = options.count("num_ctx");
   options.finish();
@@ -249,8 +290,8 @@ ToolCall read_call(const RequestJson& value, std::string_view text, const std::s
   function.ignore("index");
   function.ignore("description");
   const RequestJson* arguments = function.find("arguments");
-  if (arguments != nullptr && !arguments->is_object()) {
-    refuse_member(function.name_of("arguments"), "is no object");
+  if (arguments != nullptr && !arguments->is_object() && !arguments->is_string()) {
+    refuse_member(function.name_of("arguments"), "is neither an object nor a text");
   }
   if (arguments != nullptr) call.arguments = member_text(member_text(text, "function"), "arguments");
   function.finish();
@@ -322,17 +363,21 @@ void read_context(Members& members, OllamaGenerate& read) {
   }
 }
 
-// Options of generated texts change no vector.
-void refuse_embed_options(Members& members) {
-  const RequestJson* options = members.find("options");
-  if (options == nullptr || (options->is_object() && options->empty())) return;
-  refuse_member("options", ": vectors have none here");
+// The tokens of a text's context; 0: not given.
+std::size_t read_embed_options(Members& members) {
+  const RequestJson* value = members.find("options");
+  if (value == nullptr) return 0;
+  Members options = members.inside(*value, "options", embed_option_fields());
+  const std::size_t context = options.count("num_ctx");
+  options.finish();
+  return context;
 }
 
 }  // namespace
 
 std::span<const Field> ollama::chat_fields() {
-  static const std::vector<Field> fields = joined({general_table, chat_table});
+  static const std::vector<Field> fields =
+      joined({general_table, common_sampling_fields(), beside_table, chat_table, tool_choice_fields()});
   return fields;
 }
 
@@ -342,7 +387,7 @@ OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading) {
   OllamaChat read;
   read.general = read_general(members, body, read.chat.settings);
   read_messages(members, body, read.chat.messages);
-  (void)read_tools(members, body, read.chat.options);
+  read_tool_choice(members, read_tools(members, body, read.chat.options), read.chat.options);
   // As in Ollama, whose templates leave such a message open.
   const std::vector<ChatMessage>& messages = read.chat.messages;
   read.chat.options.continues_last_message = !messages.empty() && messages.back().role == "assistant" &&
@@ -353,7 +398,8 @@ OllamaChat read_ollama_chat(std::string_view body, const BodyReading& reading) {
 }
 
 std::span<const Field> ollama::generate_fields() {
-  static const std::vector<Field> fields = joined({general_table, generate_table});
+  static const std::vector<Field> fields =
+      joined({general_table, common_sampling_fields(), beside_table, generate_table});
   return fields;
 }
 
@@ -396,7 +442,7 @@ OllamaEmbed read_ollama_embed(std::string_view body, const BodyReading& reading)
   read.dimensions = members.count("dimensions");
   read.truncate = members.flag("truncate", true);
   read.keep_alive = read_keep_alive(members);
-  refuse_embed_options(members);
+  read.context_length = read_embed_options(members);
   members.finish();
   return read;
 }
@@ -413,7 +459,7 @@ OllamaEmbed read_ollama_embeddings(std::string_view body, const BodyReading& rea
   read.model = members.text("model");
   read.texts = {members.text("prompt")};
   read.keep_alive = read_keep_alive(members);
-  refuse_embed_options(members);
+  read.context_length = read_embed_options(members);
   members.finish();
   return read;
 }

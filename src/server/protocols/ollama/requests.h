@@ -21,7 +21,6 @@ namespace gpux::server {
 struct OllamaSettings {
   std::string model;               ///< empty: not given
   std::size_t context_length = 0;  ///< "num_ctx": of a prompt and its answer; 0: not given
-  bool limits_repetition = false;  ///< "repeat_last_n" is there, and not -1
   bool is_streamed = true;
   std::optional<KeepAlive> keep_alive;
   std::optional<ReasoningEffort> reasoning;  ///< "think"; empty: as the model's template has it
@@ -49,6 +48,7 @@ struct OllamaEmbed {
   std::string model;  ///< empty: not given
   std::vector<std::string> texts;
   std::size_t dimensions = 0;
+  std::size_t context_length = 0;  ///< tokens of a text, with the special ones; 0: as many as the model takes
   bool truncate = true;
   std::optional<KeepAlive> keep_alive;
 };

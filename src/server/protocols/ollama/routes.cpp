@@ -50,15 +50,6 @@ void bound_context(const OllamaSettings& asked, const ServedModel& model, Genera
   request.limits_tokens = true;
 }
 
-// A penalty counts all tokens. Without one, which tokens it would count changes nothing.
-void check_repetition(const OllamaSettings& asked, const GenerationSettings& settings, const ServedModel& model) {
-  const float penalty =
-      settings.repetition_penalty.value_or(model.engine()->files().defaults.sampling.repetition_penalty);
-  if (!asked.limits_repetition || penalty == 1) return;
-  refuse_member("options.repeat_last_n",
-                fmt::format(": repeat_penalty, which is {}, counts all tokens; accepted: -1", penalty));
-}
-
 void set_rendering(const OllamaHead& head, bool is_streamed, GenerationRequest& request) {
   if (is_streamed) {
     request.rendering.events = [head](std::size_t /*prompt_tokens*/) { return ollama_answer_events(head); };
@@ -177,7 +168,6 @@ void chat(const RouteCall& call) {
       return;
     }
     asked->chat.options.reasoning = asked->general.reasoning;
-    check_repetition(asked->general, asked->chat.settings, *model);
     GenerationRequest request{.asked = std::move(asked->chat), .members = {.reasoning = "think"}};
     bound_context(asked->general, *model, request);
     set_rendering(head, asked->general.is_streamed, request);
@@ -201,7 +191,6 @@ void answer_prompt(const RouteCall& call) {
       with.exchange->respond(http::Response::json(200, ollama_loaded_json(head, "load")));
       return;
     }
-    check_repetition(asked->general, asked->settings, *model);
     GenerationRequest request{.members = {.reasoning = "think"}};
     if (asked->is_raw || !asked->suffix.empty() || model->chat() == nullptr) {
       request.asked = continuation_of(*asked, *model);
@@ -228,6 +217,10 @@ void answer_with_vectors(const RouteCall& call, bool is_older) {
         options.embed.dimensions = asked->dimensions;
         options.embed.normalize = !is_older;
         options.embed.truncate = asked->truncate;
+        // As for generated texts, a larger context means the largest that the model has.
+        const std::size_t most = model->encoder()->model().max_tokens;
+        const bool is_larger = most != 0 && asked->context_length > most;
+        options.embed.max_tokens = is_larger ? most : asked->context_length;
         std::vector<TextInput> texts;
         for (std::string& text : asked->texts) texts.emplace_back(std::move(text));
         const std::string name = asked->model.empty() ? tagged(model->name()) : asked->model;

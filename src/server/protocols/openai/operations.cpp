@@ -8,13 +8,13 @@ namespace gpux::server::openai {
 using namespace openapi;
 
 Json messages_schema(const ServedList&) {
-  const Json text{{"type", "string"}};
+  const Json text{{"type", "string"}}, arguments{{"type", Json::array({"string", "object"})}};
   const Json part = object_schema({{"type", {{"const", "text"}}}, {"text", text}}, Json::array({"type", "text"}));
   const Json content{{"anyOf", Json::array({text, list(part, 1, max_texts)})}};
   const Json call = object_schema(
       {{"id", text},
        {"type", {{"const", "function"}}},
-       {"function", object_schema({{"name", text}, {"arguments", text}}, Json::array({"name", "arguments"}))}},
+       {"function", object_schema({{"name", text}, {"arguments", arguments}}, Json::array({"name", "arguments"}))}},
       Json::array({"id", "type", "function"}));
   const Json said = object_schema(
       {{"role", {{"enum", Json::array({"system", "developer", "user"})}}}, {"content", content}, {"name", text}},
