@@ -263,7 +263,9 @@ bool AnswerParser::step_arguments(bool is_end) {
   }
   given_ = certain;
   std::size_t end = at_arguments_ + certain;
-  if (state != JsonExtent::State::broken) {
+  if (state == JsonExtent::State::broken) {
+    has_broken_call_ = true;
+  } else {
     const JsonExtent::State outer = extent_.read(std::string_view(held_).substr(first_));
     if (outer == JsonExtent::State::open && !is_end) return false;
     if (outer == JsonExtent::State::open) end = held_.size();
@@ -302,7 +304,8 @@ bool AnswerParser::step_json(std::size_t first, std::string_view name, std::stri
   const std::string_view text = std::string_view(held_).substr(first);
   if (is_bare && !may_be_call(text, settings_->functions)) return refuse();
   // Also where what follows is no JSON: it may not have come yet.
-  if (!name.empty() && std::ranges::find(settings_->functions, name) != settings_->functions.end()) {
+  const bool is_named = std::ranges::find(settings_->functions, name) != settings_->functions.end();
+  if (is_named && begins_object(text)) {
     return begin_call({.name = std::string(name), .id = std::string(id)}, first, first);
   }
   if (name.empty()) {

@@ -58,6 +58,9 @@ class AnswerParser {
   /// Ends the text. Returns the deltas that were held back.
   std::vector<AnswerDelta> finish();
 
+  /// Whether the arguments of a call went on with what is no JSON: what was given of them is no object.
+  [[nodiscard]] bool has_broken_call() const noexcept { return has_broken_call_; }
+
  private:
   enum class Stage : std::uint8_t { start, reasoning, content, call, arguments, end_of_call };
 
@@ -106,11 +109,12 @@ class AnswerParser {
   JsonExtent arguments_;                      // of a call that has begun
   std::size_t first_ = 0, at_arguments_ = 0;  // of held_: where the JSON of such a call begins, and its arguments
   std::size_t given_ = 0;                     // bytes of its arguments
-  bool gives_ = true;                         // false: it is left out
-  std::size_t searched_ = 0;                  // of held_, for the end of a call
-  std::size_t calls_ = 0;                     // that were given
-  bool has_content_ = false;                  // besides white space
-  bool drops_blanks_ = false;                 // white space is next to a marker
+  bool has_broken_call_ = false;
+  bool gives_ = true;          // false: it is left out
+  std::size_t searched_ = 0;   // of held_, for the end of a call
+  std::size_t calls_ = 0;      // that were given
+  bool has_content_ = false;   // besides white space
+  bool drops_blanks_ = false;  // white space is next to a marker
   bool drops_content_ = false;
   std::set<std::string, std::less<>> ids_;  // that the model gave
   std::vector<AnswerDelta> deltas_;

@@ -16,8 +16,6 @@ class BadWords {
   /// Error invalid_input: a text is no UTF-8.
   BadWords(const text::Tokenizer& tokenizer, std::span<const std::string> words);
 
-  [[nodiscard]] bool is_empty() const noexcept { return sequences_.empty(); }
-
   /// Gives each token that would complete one of them behind the generated ones the logit minus infinity.
   void apply(std::span<float> logits, std::span<const std::uint32_t> generated) const;
 

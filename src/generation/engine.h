@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "generation/bad_words.h"
 #include "generation/cache_budget.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
@@ -38,6 +39,10 @@ struct EngineRequest {
   /// Whether the text answers the prompt instead of continuing it: the space with which SentencePiece begins a word is
   /// then no part of the first one.
   bool is_answer = false;
+  /// Tokens that end the text as the model's own end tokens do.
+  std::vector<std::uint32_t> end_tokens;
+  /// Made of settings.bad_words, for several requests; null: submit() makes it.
+  std::shared_ptr<const BadWords> bad_words;
   /// Made of settings.constraint by Engine::constraint(), for several requests; null: submit() makes it.
   std::shared_ptr<const text::TokenConstraint> constraint;
 

@@ -83,7 +83,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       limit_(0),
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
-      bad_words_(context.tokenizer, request_.settings.bad_words),
+      bad_words_(request_.bad_words),
       stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
               request_.shown_tokens) {
   // A text of a given form stands for itself.
@@ -93,9 +93,13 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
   limit_ = limit_of(request_, context.context_length);
   if (!request_.settings.ignores_end) {
     ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());
+    ends_.insert(ends_.end(), request_.end_tokens.begin(), request_.end_tokens.end());
   }
   if (counts_tokens(sampling_)) counts_.add_prompt(tokens_);
   completion_.prompt_tokens = prompt_tokens_;
+  if (!bad_words_ && !request_.settings.bad_words.empty()) {
+    bad_words_ = std::make_shared<const BadWords>(context.tokenizer, request_.settings.bad_words);
+  }
   const OutputConstraint& constraint = request_.settings.constraint;
   if (request_.constraint) {
     constraint_ = request_.constraint->clone();
@@ -114,12 +118,11 @@ void Sequence::start(std::size_t cached) {
 std::uint32_t Sequence::choose(std::span<const float> logits) {
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   const bool may_end = generated >= request_.settings.min_tokens;
-  const bool is_plain =
-      sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_ && bad_words_.is_empty();
+  const bool is_plain = sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_ && !bad_words_;
   if (is_plain && (may_end || ends_.empty())) return greedy_token(logits);
   std::vector<float> changed(logits.begin(), logits.end());
   if (constraint_) constraint_->apply(changed);
-  bad_words_.apply(changed, std::span(tokens_).subspan(prompt_tokens_));
+  if (bad_words_) bad_words_->apply(changed, std::span(tokens_).subspan(prompt_tokens_));
   if (!may_end) {
     for (const std::uint32_t end : ends_) {
       if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -72,8 +73,8 @@ class Sequence {
   std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
   std::vector<std::uint32_t> ends_;
   Sampling sampling_;
-  BadWords bad_words_;
-  TokenCounts counts_;  // where the sampling depends on them
+  std::shared_ptr<const BadWords> bad_words_;  // null: there are none
+  TokenCounts counts_;                         // where the sampling depends on them
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   Completion completion_;

@@ -1,6 +1,7 @@
 #include "generation/settings.h"
 
 #include <cmath>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -39,6 +40,17 @@ void check_value(const Message& name, const std::optional<float>& value, const R
                                                range.excludes_low ? "above " : "", range.low, range.high));
 }
 
+void check_texts(const Subject& name, std::span<const std::string> texts, std::size_t limit, std::size_t limit_bytes) {
+  if (texts.size() > limit) {
+    throw Error(ErrorCode::usage, format_message("{} has {} texts; accepted: up to {}", name, texts.size(), limit));
+  }
+  for (const std::string& text : texts) {
+    if (!text.empty() && text.size() <= limit_bytes) continue;
+    throw Error(ErrorCode::usage,
+                format_message("{} has a text of {} bytes; accepted: 1 to {}", name, text.size(), limit_bytes));
+  }
+}
+
 }  // namespace
 
 void check(const GenerationSettings& settings) {
@@ -55,27 +67,9 @@ void check(const GenerationSettings& settings) {
     check_value(format_message("{} of token {}", setting_named("logit_bias"), token), bias,
                 {-highest_bias, highest_bias});
   }
-  if (settings.stop.size() > limit_stops) {
-    throw Error(ErrorCode::usage, format_message("{} has {} texts; accepted: up to {}", setting_named("stop"),
-                                                 settings.stop.size(), limit_stops));
-  }
-  for (const std::string& text : settings.stop) {
-    if (text.empty() || text.size() > limit_stop_bytes) {
-      throw Error(ErrorCode::usage, format_message("{} has a text of {} bytes; accepted: 1 to {}",
-                                                   setting_named("stop"), text.size(), limit_stop_bytes));
-    }
-  }
+  check_texts(setting_named("stop"), settings.stop, limit_stops, limit_stop_bytes);
   constexpr std::size_t limit_words = 256, limit_word_bytes = 256;
-  if (settings.bad_words.size() > limit_words) {
-    throw Error(ErrorCode::usage, format_message("{} has {} texts; accepted: up to {}", setting_named("bad_words"),
-                                                 settings.bad_words.size(), limit_words));
-  }
-  for (const std::string& text : settings.bad_words) {
-    if (text.empty() || text.size() > limit_word_bytes) {
-      throw Error(ErrorCode::usage, format_message("{} has a text of {} bytes; accepted: 1 to {}",
-                                                   setting_named("bad_words"), text.size(), limit_word_bytes));
-    }
-  }
+  check_texts(setting_named("bad_words"), settings.bad_words, limit_words, limit_word_bytes);
   constexpr std::size_t limit_salt_bytes = 1024;
   if (settings.cache_salt.size() > limit_salt_bytes) {
     throw Error(ErrorCode::usage, format_message("{} has {} bytes; accepted: up to {}", setting_named("cache_salt"),

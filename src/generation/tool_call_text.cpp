@@ -276,6 +276,12 @@ std::optional<std::string> read_python_literal(std::string_view text) {
   return is_utf8(text) ? PythonReader(text).whole_literal() : std::nullopt;
 }
 
+bool begins_object(std::string_view json) {
+  if (!json.starts_with('{')) return false;
+  const std::size_t first = json.find_first_not_of(blanks, 1);
+  return first != std::string_view::npos && (json[first] == '"' || json[first] == '}');
+}
+
 std::optional<CallHead> read_call_head(std::string_view json, std::span<const std::string> functions) {
   std::string_view rest = json;
   const auto take = [&](char c) {
@@ -310,8 +316,9 @@ std::optional<CallHead> read_call_head(std::string_view json, std::span<const st
       head.id = *std::move(value);
     }
   }
-  if (std::ranges::find(functions, head.name) == functions.end() || !take('{')) return std::nullopt;
-  head.arguments = json.size() - rest.size() - 1;
+  rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
+  if (std::ranges::find(functions, head.name) == functions.end() || !begins_object(rest)) return std::nullopt;
+  head.arguments = json.size() - rest.size();
   return head;
 }
 

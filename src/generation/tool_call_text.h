@@ -15,6 +15,9 @@ namespace gpux::generation {
 /// are written. Empty where the text is anything else, or calls a function that is not one of `functions`. Pure.
 std::optional<std::vector<ToolCall>> read_json_calls(std::string_view json, std::span<const std::string> functions);
 
+/// Whether the text is the beginning of a JSON object, with its first key or its end. Pure.
+bool begins_object(std::string_view json);
+
 /// The beginning of one call as JSON.
 struct CallHead {
   std::string name, id;       ///< id: empty where the model gave none before the arguments

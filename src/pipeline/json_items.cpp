@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "base/base64.h"
 #include "base/spelling.h"
+#include "base/utf8.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
 #include "pipeline/labels.h"
@@ -75,6 +77,18 @@ std::string_view base64_text(std::string_view value) {
   if (!is_object(value)) return {};
   const std::vector<JsonInput> members = split_object(value);
   return members.size() == 1 && members.front().name == "b64" ? members.front().raw : std::string_view();
+}
+
+// Base64 in quotes as the text in quotes that it stands for.
+std::string decoded_text(std::string_view base64, const std::string& name) {
+  const bool is_quoted = base64.size() >= 2 && base64.front() == '"' && base64.back() == '"';
+  const auto bytes = is_quoted ? from_base64(base64.substr(1, base64.size() - 2)) : std::nullopt;
+  if (!bytes) throw Error(ErrorCode::invalid_input, fmt::format("input '{}': b64 is no text in base64", name));
+  const std::string text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  if (!is_utf8(text)) throw Error(ErrorCode::invalid_input, fmt::format("input '{}': b64 is no text in UTF-8", name));
+  std::string quoted;
+  append_json_string(quoted, text);
+  return quoted;
 }
 
 void append_json_texts(std::string& out, const Tensor& texts) {
@@ -198,8 +212,11 @@ NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const S
 
 NamedValues read_json_row(std::string_view text, const Signature& signature, const ImageInput* image, Images images) {
   const auto read = [&](std::string_view value, const SignatureEntry& entry) {
-    const std::string_view base64 = base64_text(value);
-    if (!base64.empty()) value = base64;
+    std::string decoded;
+    if (const std::string_view base64 = base64_text(value); !base64.empty()) {
+      const bool is_image = image != nullptr && image->name == entry.name;
+      value = is_image ? base64 : std::string_view(decoded = decoded_text(base64, entry.name));
+    }
     const bool has_axis =
         entry.type.kind == ValueKind::tensor && !(entry.type.dimensions && entry.type.dimensions->empty());
     return has_axis ? read_json_input(fmt::format("[{}]", value), entry, image, images)

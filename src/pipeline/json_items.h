@@ -55,7 +55,8 @@ NamedValues read_json_item(const UnreadItems& unread, std::size_t index, const S
 Items read_json_items(std::string_view text, const Signature& signature, const ImageInput* image = nullptr);
 
 /// Reads one row of a batch: an object {input: value} or the bare value of the model's only input, each without the
-/// batch axis, which is added with size 1. {"b64": TEXT} stands for a text in base64. Errors as of read_json_item().
+/// batch axis, which is added with size 1. {"b64": TEXT} stands for an image, or for a text in UTF-8, in base64. Errors
+/// as of read_json_item().
 NamedValues read_json_row(std::string_view text, const Signature& signature, const ImageInput* image = nullptr,
                           Images images = Images::read);
 

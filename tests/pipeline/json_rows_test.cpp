@@ -39,13 +39,15 @@ TEST(JsonRows, GetTheBatchAxis) {
   const NamedValues text = read_json_row(R"("a text")", texts);
   EXPECT_EQ(text.front().second.tensor()->shape(), Shape{1});
   EXPECT_EQ(text.front().second.tensor()->strings().front(), "a text");
-  EXPECT_EQ(read_json_row(R"({"b64": "YQ=="})", texts).front().second.tensor()->strings().front(), "YQ==");
-  EXPECT_EQ(read_json_row(R"({"text": {"b64": "YQ=="}})", texts).front().second.tensor()->strings().front(), "YQ==");
+  EXPECT_EQ(read_json_row(R"({"b64": "YQ=="})", texts).front().second.tensor()->strings().front(), "a");
+  EXPECT_EQ(read_json_row(R"({"text": {"b64": "YQ=="}})", texts).front().second.tensor()->strings().front(), "a");
   EXPECT_EQ(read_json_row("7", any_rank).front().second.tensor()->shape(), Shape{});
 }
 
 TEST(JsonRows, AreRefusedByTheirInput) {
   EXPECT_THAT(refusal([] { (void)read_json_row("[1, 2]", pair); }), HasSubstr("the model has several"));
+  EXPECT_THAT(refusal([] { (void)read_json_row(R"({"b64": "?"})", texts); }), HasSubstr("b64 is no text in base64"));
+  EXPECT_THAT(refusal([] { (void)read_json_row(R"({"b64": "/w=="})", texts); }), HasSubstr("b64 is no text in UTF-8"));
   EXPECT_THAT(refusal([] { (void)read_json_row(R"({"y": 1})", pair); }), HasSubstr("there is no input 'y'"));
   EXPECT_THAT(refusal([] { (void)read_json_row(R"({"x": 1, "scale": 3})", pair); }), HasSubstr("input 'x'"));
 }

@@ -10,7 +10,7 @@ void ChatReader::add(std::string_view text, AnswerDelta& delta) {
 
 bool ChatReader::finish(AnswerDelta& delta) {
   take(parser_.finish(), delta);
-  return calls_tools_;
+  return calls_tools_ && !parser_.has_broken_call();
 }
 
 void ChatReader::take(std::vector<generation::AnswerDelta> parts, AnswerDelta& delta) {

@@ -66,10 +66,13 @@ std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes
   const GenerationSettings& settings = chat != nullptr ? chat->settings : continuation->settings;
   const bool has_constraint = settings.constraint.kind != OutputConstraint::Kind::none ||
                               (chat != nullptr && chat->options.tool_choice == ToolChoice::required);
+  std::uint64_t word_bytes = 0;
+  for (const std::string& word : settings.bad_words) word_bytes += 2 * word.size();
   const bool is_slow = chat != nullptr && !pace.is_quick(Clock::now());
   return (chat != nullptr ? std::max(body_bytes, conversation_bytes(*chat)) * tokenizer_bytes_per_byte
                           : cost_to_tokenize(*continuation)) +
-         (has_constraint ? work_here_bytes + 1 : 0) + (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
+         word_bytes * tokenizer_bytes_per_byte + (has_constraint ? work_here_bytes + 1 : 0) +
+         (is_slow ? ReadersOptions{}.heavy_cost + 1 : 0);
 }
 
 // Notes how long a template takes, also if it fails: it may be stopped after all of its steps.
@@ -131,7 +134,7 @@ void plan_conversation(const RouteCall& call, ServedModel& model, generation::Ch
 // The prompt for the text between `prefix`, which is null where the request has tokens, and the suffix.
 std::vector<std::uint32_t> infill_tokens(const RouteCall& call, const ServedModel& model, const std::string* prefix,
                                          const Continuation& continuation, const NamedMembers& members,
-                                         GenerationSettings& settings) {
+                                         std::vector<std::uint32_t>& end_tokens) {
   if (prefix == nullptr) refuse_member("suffix", "goes with a text as prompt, and not with tokens");
   const text::Tokenizer& tokenizer = model.engine()->tokenizer();
   const auto format = generation::infill_format_of(tokenizer);
@@ -141,11 +144,7 @@ std::vector<std::uint32_t> infill_tokens(const RouteCall& call, const ServedMode
   }
   MemoryShare scratch(call.work.memory);
   hold_for_tokens(call, continuation.suffix, model.engine()->context_length(), members, scratch);
-  for (const std::uint32_t token : format->end_tokens) {
-    if (std::ranges::find(settings.stop_tokens, token) == settings.stop_tokens.end()) {
-      settings.stop_tokens.push_back(token);
-    }
-  }
+  end_tokens = format->end_tokens;
   return generation::infill_prompt(tokenizer, *format, *prefix, continuation.suffix, continuation.special_tokens);
 }
 
@@ -180,7 +179,7 @@ bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& req
   planned.prompts.push_back(
       continuation.suffix.empty()
           ? tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer())
-          : infill_tokens(call, model, text, continuation, request.members, planned.asked.settings));
+          : infill_tokens(call, model, text, continuation, request.members, planned.asked.end_tokens));
   continue_earlier(model, request.earlier, planned.prompts.back());
   return planned.prompts.size() == continuation.prompts.size();
 }
@@ -343,6 +342,11 @@ void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, Gene
       return false;
     }
     try {
+      const GenerationSettings& settings = planned->asked.settings;
+      if (!settings.bad_words.empty()) {
+        planned->asked.bad_words =
+            std::make_shared<const generation::BadWords>(model->engine()->tokenizer(), settings.bad_words);
+      }
       go_on(*request, std::move(*planned));
     } catch (const Error& error) {
       call.exchange->respond(error_response_of(error, request->members, call.protocol));

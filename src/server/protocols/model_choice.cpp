@@ -96,9 +96,12 @@ void pull_and_use(const RouteCall& call, const std::string& name, const ModelHan
 }
 
 // No model is served by that name: it may be a reference of one in the store, or of one that can be.
-void find_in_store(const RouteCall& call, const std::string& name, const ModelHandler& handler, MayPull may_pull) {
+void find_in_store(const RouteCall& call, const std::string& name, const ModelHandler& handler, MayPull may_pull,
+                   const Error& error) {
   const StoreChanges& changes = call.service.changes;
-  if (const auto stored = changes.served_name(name); stored && *stored != name) {
+  if (const auto stored = changes.served_name(name)) {
+    // It is there: what was not found is a version, or a file of it.
+    if (*stored == name) throw Error(error);
     use_model(call, *stored, handler, [call](const Error& error) { fail(call, error); });
     return;
   }
@@ -127,31 +130,33 @@ void with_model(const RouteCall& call, ModelHandler handler, MayPull may_pull) {
     const bool is_unknown = error.code() == ErrorCode::not_found && call.service.changes.options().serves_store;
     answer_guarded(call, [&] {
       if (!is_unknown) throw Error(error);
-      find_in_store(call, name, handler, may_pull);
+      find_in_store(call, name, handler, may_pull, error);
     });
   };
   use_model(call, name, handler, failed);
 }
 
-void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler) {
+void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler, MayPull may_pull) {
   RouteCall named = call;
   std::vector<std::string> able;
   for (const auto& model : call.service.repository.descriptions()) {
     if (model->is_able(ability) && (able.empty() || able.back() != model->name)) able.push_back(model->name);
   }
   if (!named.name && call.service.options.default_model.empty() && able.size() == 1) named.name = able.front();
-  with_model(named, [handler = std::move(handler), ability, able](const RouteCall& with,
-                                                                  const std::shared_ptr<ServedModel>& model) {
-    if (!is_able(*model, ability)) {
-      // Ollama pools the hidden states of a decoder, which a package has no output for.
-      const bool lacks_states = ability == TextAbility::embed && model->engine() != nullptr;
-      throw Error(ErrorCode::usage,
-                  fmt::format("'{}' {}{}; {}", model->name(), lack_of(ability),
-                              lacks_states ? ": it generates text, and has no hidden states as an output" : "",
-                              able.empty() ? "no model that is served does" : join(able) + " does"));
-    }
-    handler(with, model);
-  });
+  with_model(
+      named,
+      [handler = std::move(handler), ability, able](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        if (!is_able(*model, ability)) {
+          // Ollama pools the hidden states of a decoder, which a package has no output for.
+          const bool lacks_states = ability == TextAbility::embed && model->engine() != nullptr;
+          throw Error(ErrorCode::usage,
+                      fmt::format("'{}' {}{}; {}", model->name(), lack_of(ability),
+                                  lacks_states ? ": it generates text, and has no hidden states as an output" : "",
+                                  able.empty() ? "no model that is served does" : join(able) + " does"));
+        }
+        handler(with, model);
+      },
+      may_pull);
 }
 
 }  // namespace gpux::server

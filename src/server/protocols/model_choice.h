@@ -32,6 +32,6 @@ void with_model(const RouteCall& call, ModelHandler handler, MayPull may_pull = 
 
 /// with_model() for a model that has this ability; if the request names none, the only model that has it. Error usage
 /// if it does not.
-void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler);
+void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler, MayPull may_pull = MayPull::yes);
 
 }  // namespace gpux::server

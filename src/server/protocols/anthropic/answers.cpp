@@ -80,8 +80,14 @@ class MessageEvents : public AnswerEvents {
   void append(std::string& out, const AnswerDelta& delta) override {
     begin(out);
     if (!delta.reasoning.empty()) add_thinking(out, delta.reasoning);
+    // Behind the end of a call there may be text, in the same delta.
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      if (call.name.empty()) add_call(out, call);
+    }
     if (!delta.text.empty()) add(out, BlockKind::text, "text_delta", "text", delta.text);
-    for (const ToolCallDelta& call : delta.tool_calls) add_call(out, call);
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      if (!call.name.empty()) add_call(out, call);
+    }
     ending_.take(delta);
   }
 
@@ -167,17 +173,22 @@ class Blocks {
 
   void add(const AnswerDelta& part) {
     if (!part.reasoning.empty()) add_text(BlockKind::thinking, part.reasoning);
+    for (const ToolCallDelta& call : part.tool_calls) {
+      if (call.name.empty()) add_call(call);
+    }
     if (!part.text.empty()) add_text(BlockKind::text, part.text);
     for (const ToolCallDelta& call : part.tool_calls) {
-      if (!call.name.empty()) blocks_.push_back({.kind = BlockKind::tool_use, .id = call.id, .name = call.name});
-      blocks_.back().text += call.arguments;
+      if (!call.name.empty()) add_call(call);
     }
   }
 
-  void append_to(std::string& out) const {
+  /// `is_cut`: by a limit. A call whose arguments are no JSON otherwise is given as the text that it is.
+  void append_to(std::string& out, bool is_cut) const {
     for (const Block& block : blocks_) {
       if (&block != &blocks_.front()) out += ',';
-      append(out, block);
+      const bool is_broken =
+          block.kind == BlockKind::tool_use && !block.text.empty() && !generation::is_json(block.text);
+      append(out, is_broken && !is_cut ? Block{.kind = BlockKind::text, .text = block.text} : block);
     }
   }
 
@@ -186,6 +197,11 @@ class Blocks {
     BlockKind kind;
     std::string text = {}, id = {}, name = {};
   };
+
+  void add_call(const ToolCallDelta& call) {
+    if (!call.name.empty()) blocks_.push_back({.kind = BlockKind::tool_use, .id = call.id, .name = call.name});
+    blocks_.back().text += call.arguments;
+  }
 
   void add_text(BlockKind kind, const std::string& text) {
     if (blocks_.empty() || blocks_.back().kind != kind) blocks_.push_back({.kind = kind});
@@ -230,7 +246,7 @@ std::string message_json(const MessageHead& head, const std::vector<AnswerDelta>
   std::string out;
   append_head(out, head);
   out += R"(,"content":[)";
-  blocks.append_to(out);
+  blocks.append_to(out, ending.finish_reason == "length");
   out += "],";
   append_stop(out, ending, head, usage);
   return out + "," + usage_json(usage) + "}";

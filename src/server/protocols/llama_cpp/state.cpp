@@ -48,33 +48,36 @@ Json default_settings(const ServedModel& model) {
 }  // namespace
 
 void show_properties(const RouteCall& call) {
-  with_able(named_in_query(call), TextAbility::generate,
-            [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-              const bool has_template = model->chat() != nullptr;
-              const Json properties{
-                  {"default_generation_settings", default_settings(*model)},
-                  {"total_slots", model->engine()->statistics().slots},
-                  {"model_alias", model->name()},
-                  {"model_path", model->name()},
-                  {"chat_template", has_template ? model->chat()->template_text(false) : std::string()},
-                  {"modalities", {{"vision", false}, {"audio", false}}},
-                  {"build_info", fmt::format("gpux {}", gpux::version())}};
-              with.exchange->respond(http::Response::json(200, properties.dump()));
-            });
+  with_able(
+      named_in_query(call), TextAbility::generate,
+      [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        const bool has_template = model->chat() != nullptr;
+        const Json properties{{"default_generation_settings", default_settings(*model)},
+                              {"total_slots", model->engine()->statistics().slots},
+                              {"model_alias", model->name()},
+                              {"model_path", model->name()},
+                              {"chat_template", has_template ? model->chat()->template_text(false) : std::string()},
+                              {"modalities", {{"vision", false}, {"audio", false}}},
+                              {"build_info", fmt::format("gpux {}", gpux::version())}};
+        with.exchange->respond(http::Response::json(200, properties.dump()));
+      },
+      MayPull::no);
 }
 
 // What the slots hold is their clients': only how many are in use is told.
 void list_slots(const RouteCall& call) {
-  with_able(named_in_query(call), TextAbility::generate,
-            [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-              const generation::EngineStatistics now = model->engine()->statistics();
-              std::string out = "[";
-              for (std::size_t i = 0; i < now.slots; ++i) {
-                out += fmt::format(R"({}{{"id":{},"n_ctx":{},"speculative":false,"is_processing":{}}})",
-                                   i == 0 ? "" : ",", i, model->engine()->context_length(), i < now.running);
-              }
-              with.exchange->respond(http::Response::json(200, out + "]"));
-            });
+  with_able(
+      named_in_query(call), TextAbility::generate,
+      [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        const generation::EngineStatistics now = model->engine()->statistics();
+        std::string out = "[";
+        for (std::size_t i = 0; i < now.slots; ++i) {
+          out += fmt::format(R"({}{{"id":{},"n_ctx":{},"speculative":false,"is_processing":{}}})", i == 0 ? "" : ",", i,
+                             model->engine()->context_length(), i < now.running);
+        }
+        with.exchange->respond(http::Response::json(200, out + "]"));
+      },
+      MayPull::no);
 }
 
 void apply_template(const RouteCall& call) {

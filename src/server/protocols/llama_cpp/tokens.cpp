@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/utf8.h"
+#include "generation/token_bytes.h"
 #include "server/protocols/llama_cpp/handlers.h"
 #include "server/protocols/llama_cpp/requests.h"
 #include "server/protocols/model_choice.h"
@@ -35,9 +37,16 @@ void append_piece(std::string& out, std::string_view piece) {
 
 std::string piece_of(const text::Encoding& encoding, std::size_t index, std::string_view text,
                      const text::Tokenizer& tokenizer) {
-  if (encoding.special_tokens_mask()[index] != 0) return tokenizer.token(encoding.ids()[index]).value_or("");
-  const std::size_t start = encoding.offsets()[2 * index];
-  return std::string(text.substr(start, encoding.offsets()[2 * index + 1] - start));
+  const std::string token = tokenizer.token(encoding.ids()[index]).value_or("");
+  if (encoding.special_tokens_mask()[index] != 0) return token;
+  const std::span<const std::size_t> offsets = encoding.offsets();
+  const auto is_same = [&](std::size_t a, std::size_t b) { return offsets[2 * a] == offsets[2 * b]; };
+  // Tokens of one character have its place, each.
+  if ((index > 0 && is_same(index - 1, index)) || (index + 1 < encoding.size() && is_same(index, index + 1))) {
+    return generation::token_bytes(token, generation::token_spelling(tokenizer));
+  }
+  const std::size_t start = offsets[2 * index];
+  return std::string(text.substr(start, offsets[2 * index + 1] - start));
 }
 
 std::string content_json(const TokenizeText& asked, const text::Encoding& encoding, const text::Tokenizer& tokenizer) {

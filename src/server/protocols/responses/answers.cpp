@@ -129,8 +129,14 @@ class ResponseWriter {
     if (!delta.text.empty() || !has_other) {
       waiting_scores_.insert(waiting_scores_.end(), delta.scores.begin(), delta.scores.end());
     }
+    // Behind the end of a call there may be text, in the same delta.
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      if (call.name.empty()) add_call(out, call);
+    }
     if (!delta.text.empty()) add_text(out, OutputItem::Kind::message, delta.text);
-    for (const ToolCallDelta& call : delta.tool_calls) add_call(out, call);
+    for (const ToolCallDelta& call : delta.tool_calls) {
+      if (!call.name.empty()) add_call(out, call);
+    }
     if (!delta.finish_reason.empty()) finish_reason_ = delta.finish_reason;
   }
 
