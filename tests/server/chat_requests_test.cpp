@@ -261,6 +261,21 @@ TEST(OllamaAnswers, AreLinesOfJson) {
             "1970-01-01T00:00:01.500000007Z");
 }
 
+TEST(ChatReader, SaysThatACallIsBroken) {
+  generation::AnswerSettings settings;
+  settings.format = {.reasoning_begin = "", .reasoning_end = "", .tool_calls = generation::ToolCallStyle::hermes};
+  settings.functions = {"f"};
+  for (const auto& [text, calls] :
+       {std::pair(R"(<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)", true),
+        std::pair(R"(<tool_call>{"name": "f", "arguments": {"a": tru}}</tool_call>)", false)}) {
+    ChatReader reader(std::make_shared<const generation::AnswerSettings>(settings), 1);
+    AnswerDelta delta;
+    reader.add(text, delta);
+    EXPECT_EQ(reader.finish(delta), calls) << text;
+    EXPECT_EQ(delta.tool_calls.size(), 1U);
+  }
+}
+
 // Arguments come in parts, and Ollama's are objects.
 TEST(OllamaAnswers, HaveWholeCalls) {
   const auto events = ollama_answer_events({.route = OllamaRoute::chat, .model = "m"});
@@ -279,6 +294,12 @@ TEST(OllamaAnswers, HaveWholeCalls) {
   out.clear();
   add(1, "", "{\"b\": ", "length");
   EXPECT_EQ(out, "");
+  AnswerDelta broken;
+  broken.tool_calls.push_back({.index = 0, .id = "i", .name = "f", .arguments = "{\"b\": tru"});
+  broken.finish_reason = "stop";
+  const Json whole = Json::parse(ollama_answer_json({.route = OllamaRoute::chat, .model = "m"}, broken, {}));
+  EXPECT_EQ(whole["message"]["content"], "{\"b\": tru");
+  EXPECT_FALSE(whole["message"].contains("tool_calls"));
 }
 
 TEST(ChatReader, TakesAnswersApart) {

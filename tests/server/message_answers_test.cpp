@@ -100,6 +100,29 @@ TEST(MessageAnswers, AreTheSameWholeAndStreamed) {
   }
 }
 
+// A token may end the arguments of a call and begin a text.
+TEST(MessageAnswers, HaveTextBehindTheCallThatItFollows) {
+  const std::vector<AnswerDelta> parts{
+      {.tool_calls = {{.index = 0, .id = "c1", .name = "f", .arguments = R"({"a":)"}}},
+      {.text = "so", .tool_calls = {{.index = 0, .id = {}, .name = {}, .arguments = "1}"}}},
+      {.finish_reason = "tool_calls"},
+  };
+  const Json message = Json::parse(message_json(head, parts, usage));
+  EXPECT_EQ(message["content"], Json::parse(R"([{"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+                                                {"type": "text", "text": "so"}])"));
+  EXPECT_EQ(joined(named_events(streamed(parts)))["content"], message["content"]);
+}
+
+TEST(MessageAnswers, HaveNoCallWithoutAnObject) {
+  const auto content = [](const char* reason) {
+    const std::vector<AnswerDelta> parts{
+        {.tool_calls = {{.index = 0, .id = "c1", .name = "f", .arguments = R"({"a":)"}}}, {.finish_reason = reason}};
+    return Json::parse(message_json(head, parts, usage))["content"][0];
+  };
+  EXPECT_EQ(content("length")["input"], Json::object());
+  EXPECT_EQ(content("stop"), Json::parse(R"({"type": "text", "text": "{\"a\":"})"));
+}
+
 TEST(MessageAnswers, HaveTheirEventsInOrder) {
   const std::vector<Json> events = named_events(streamed(thought_and_called));
   EXPECT_THAT(types_of(events),

@@ -113,6 +113,19 @@ TEST(ResponseAnswers, AreTheSameWholeAndStreamed) {
   }
 }
 
+// A token may end the arguments of a call and begin a text.
+TEST(ResponseAnswers, HaveTextBehindTheCallThatItFollows) {
+  const std::vector<AnswerDelta> parts{
+      {.tool_calls = {{.index = 0, .id = "c1", .name = "f", .arguments = R"({"a":)"}}},
+      {.text = "so", .tool_calls = {{.index = 0, .id = {}, .name = {}, .arguments = "1}"}}},
+      {.finish_reason = "tool_calls"},
+  };
+  const Json output = Json::parse(response_json(head, parts, usage, keep_all))["output"];
+  ASSERT_EQ(output.size(), 2U);
+  EXPECT_EQ(output[0]["arguments"], R"({"a":1})");
+  EXPECT_EQ(output[1]["content"][0]["text"], "so");
+}
+
 TEST(ResponseAnswers, HaveTheirEventsInOrder) {
   const std::vector<Json> events = named_events(streamed(thought_and_called));
   for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i]["sequence_number"], i);

@@ -62,7 +62,7 @@ TEST(StoreJobs, TellHowFarTheyAreAndHowTheyEnd) {
   EXPECT_EQ(pulls(jobs).failed, 1U);
 }
 
-TEST(StoreJobs, AreOneForAName) {
+TEST(StoreJobs, AreOneForARequest) {
   Heard first, second;
   StoreJobs jobs(1);
   const auto one = jobs.start(JobKind::pull, "a", until_stopped(), first.listener());
@@ -124,6 +124,39 @@ TEST(StoreJobs, AreAFewAtATime) {
     }
   }));
   EXPECT_FALSE(third.end.get_future().get().has_value());
+}
+
+// Another one of that name may be of other files.
+TEST(StoreJobs, OfOneNameAreNotCreatedTogether) {
+  Heard first, second, third;
+  StoreJobs jobs(3);
+  const auto one = jobs.start(JobKind::create, "a", until_stopped(), first.listener());
+  const auto is_refused = [&](Heard& heard) {
+    try {
+      (void)jobs.start(
+          JobKind::create, "a", [](const auto&, const auto&) {}, heard.listener());
+      return false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::resource_exhausted);
+      EXPECT_THAT(error.message(), HasSubstr("'a' is being created by another request"));
+      return true;
+    }
+  };
+  EXPECT_TRUE(is_refused(second));
+  EXPECT_EQ(jobs.counts().at(2).refused, 1U);
+  jobs.leave(one);
+  EXPECT_TRUE(test::eventually([&] { return !is_refused(third); }));
+  EXPECT_FALSE(third.end.get_future().get().has_value());
+}
+
+TEST(StoreJobs, OfOtherRequestsAreNotJoined) {
+  Heard first, second;
+  StoreJobs jobs(2);
+  (void)jobs.start(JobKind::pull, "org/a@one", until_stopped(), first.listener());
+  (void)jobs.start(
+      JobKind::pull, "org/a@two", [](const auto&, const auto&) {}, second.listener());
+  EXPECT_FALSE(second.end.get_future().get().has_value()) << "it has its own work";
+  EXPECT_EQ(pulls(jobs).running, 1U);
 }
 
 TEST(StoreJobs, EndWithTheServer) {

@@ -1,15 +1,22 @@
 #include "server/store_changes/model_creation.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.h"
 #include "base/cancellation.h"
 #include "base/counted.h"
+#include "base/failure_of.h"
 #include "base/files.h"
 #include "base/in_quotes.h"
 #include "base/scratch_folder.h"
@@ -17,6 +24,7 @@
 #include "library/folder_import.h"
 #include "library/other_folder.h"
 #include "model/locate.h"
+#include "project/trust_policy.h"
 #include "store/package_manifest.h"
 
 namespace gpux::server {
@@ -34,16 +42,6 @@ Json number(double value) {
   constexpr double exact = 1e15;
   if (value == std::floor(value) && std::abs(value) < exact) return static_cast<std::int64_t>(value);
   return value;
-}
-
-// Without sampling, a temperature means nothing.
-std::string changed_settings(const std::string& text, const std::vector<std::pair<std::string, double>>& settings) {
-  Json json = Json::parse(text);
-  for (const auto& [key, value] : settings) {
-    json[key] = number(value);
-    if (key == "temperature") json["do_sample"] = value != 0;
-  }
-  return json.dump(2) + "\n";
 }
 
 PackageContent content_of(const StoredModel& model, const fs::path& folder) {
@@ -78,10 +76,22 @@ StoredModel with_settings(const StoredModel& model, const ModelCreation& creatio
   const fs::path changed = scratch.path() / settings_file;
   write_file_atomically(changed, changed_settings(read_file(file->source, limit_bytes), creation.settings));
   file->source = changed;
-  // A package that was pulled stays a stranger's.
-  if (content.origin.source.empty()) content.origin.source = model.pulled_from;
+  // A package that was pulled stays a stranger's, and that of the place it came from, whatever it says itself.
+  if (!model.pulled_from.empty()) content.origin.source = model.pulled_from;
   const Reference name = parse_reference(creation.name);
   return store.add(content, std::span(&name, 1));
+}
+
+// The signature of a package is of no other: with its origin, what is made of it would be stored and never run.
+void require_unsigned(const TrustPolicy& policy, const StoredModel& model, const Reference& name) {
+  if (model.pulled_from.empty()) return;
+  StoredModel made = model;
+  made.reference = name;
+  made.verified_by.clear();
+  if (is_trusted(policy, made)) return;
+  throw Error(ErrorCode::permission,
+              fmt::format("parameters: trust.yml asks for signatures of packages from {}, and a changed one has none",
+                          in_quotes(model.pulled_from)));
 }
 
 // Its own name in a folder: nothing else of this machine.
@@ -98,6 +108,7 @@ bool is_gguf(const std::string& name) {
 
 StoredModel from_files(const ModelCreation& creation, Store& store, Uploads& uploads, const Cancellation& cancellation,
                        const StoreJobs::Tell& tell) {
+  const std::string gguf = gguf_among(creation.files);
   const ScratchFolder scratch(store.root() / "downloads/create");
   const fs::path folder = scratch.path() / "files";
   for (const auto& [name, digest] : creation.files) {
@@ -105,8 +116,7 @@ StoredModel from_files(const ModelCreation& creation, Store& store, Uploads& upl
     uploads.lay_out(digest, folder / name);
   }
   // The parts of a GGUF file are found by the first.
-  const auto gguf = std::ranges::find_if(creation.files, [](const auto& file) { return is_gguf(file.first); });
-  const fs::path model = gguf == creation.files.end() ? folder : folder / gguf->first;
+  const fs::path model = gguf.empty() ? folder : folder / gguf;
   tell({.text = fmt::format("converting {}", counted(creation.files.size(), "file"))});
   cancellation.check();
   ImportRequest import{
@@ -121,7 +131,57 @@ StoredModel from_files(const ModelCreation& creation, Store& store, Uploads& upl
   }
 }
 
+// NAME of NAME-00001-of-00003.gguf, and how many parts there are; empty where it is none.
+std::optional<std::pair<std::string, std::size_t>> parts_of(std::string_view first) {
+  constexpr std::string_view begin = "-00001-of-", end = ".gguf";
+  constexpr std::size_t digits = 5;
+  const std::size_t length = begin.size() + digits + end.size();
+  if (first.size() <= length || !first.ends_with(end)) return std::nullopt;
+  const std::string_view tail = first.substr(first.size() - length);
+  const std::string_view count = tail.substr(begin.size(), digits);
+  std::size_t parts = 0;
+  const auto [last, failure] = std::from_chars(count.data(), count.data() + count.size(), parts);
+  if (!tail.starts_with(begin) || failure != std::errc() || last != count.data() + count.size()) return std::nullopt;
+  return std::pair(std::string(first.substr(0, first.size() - length)), parts);
+}
+
 }  // namespace
+
+// Without sampling, a temperature means nothing.
+std::string changed_settings(const std::string& text, const std::vector<std::pair<std::string, double>>& settings) {
+  Json json;
+  const std::optional<Error> failure = failure_of([&] { json = parse_bounded_json<Json>(text); });
+  if (failure || !json.is_object()) {
+    throw Error(
+        ErrorCode::invalid_model,
+        fmt::format("parameters: the model's {} cannot be changed: it is no JSON object of usual size and depth",
+                    settings_file));
+  }
+  for (const auto& [key, value] : settings) {
+    json[key] = number(value);
+    if (key == "temperature") json["do_sample"] = value != 0;
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string gguf_among(const std::map<std::string, std::string>& files) {
+  const auto first = std::ranges::find_if(files, [](const auto& file) { return is_gguf(file.first); });
+  if (first == files.end()) return {};
+  const auto parts = parts_of(first->first);
+  for (const auto& [name, digest] : files) {
+    if (name == first->first) continue;
+    bool is_part = false;
+    for (std::size_t part = 2; parts && part <= parts->second && !is_part; ++part) {
+      is_part = name == fmt::format("{}-{:05}-of-{:05}.gguf", parts->first, part, parts->second);
+    }
+    if (is_part) continue;
+    throw Error(ErrorCode::invalid_input,
+                fmt::format("files: {} is beside {}; accepted: one GGUF file, the parts of one "
+                            "(NAME-00001-of-00002.gguf, …), or the files of a Hugging Face folder",
+                            in_quotes(name), in_quotes(first->first)));
+  }
+  return first->first;
+}
 
 StoredModel create_model(const ModelCreation& creation, Store& store, Uploads& uploads, const std::stop_token& stop,
                          const StoreJobs::Tell& tell) {
@@ -129,7 +189,10 @@ StoredModel create_model(const ModelCreation& creation, Store& store, Uploads& u
   const Reference name = parse_reference(creation.name);
   if (creation.from.empty()) return from_files(creation, store, uploads, cancellation, tell);
   const StoredModel model = find_stored(parse_reference(creation.from), store);
+  const TrustPolicy policy = read_trust_policy(store.root());
+  if (!model.pulled_from.empty()) require_trusted(policy, model);
   if (creation.settings.empty()) return store.tag(model.reference, name);
+  require_unsigned(policy, model, name);
   tell({.text = "writing the package"});
   return with_settings(model, creation, store);
 }

@@ -69,7 +69,9 @@ StoreChanges::StoreChanges(StoreChangeOptions options, Uploads::At at)
 
 std::vector<std::string> StoreChanges::reachable_hosts() const {
   std::vector<std::string> hosts = options_.private_registries;
-  hosts.push_back(registry::parse_url(registry::read_hub_settings(Machine::this_one()).endpoint).authority());
+  // With the port that it has or implies: not all the others of that host.
+  const registry::Url hub = registry::parse_url(registry::read_hub_settings(Machine::this_one()).endpoint);
+  hosts.push_back(fmt::format("{}:{}", hub.host, hub.port));
   return hosts;
 }
 
@@ -93,9 +95,10 @@ std::optional<std::string> StoreChanges::served_name(const std::string& requeste
 }
 
 std::uint64_t StoreChanges::pull(const std::string& reference, StoreJobs::Listener listener) {
-  const std::string name = stored_name_of(model_to_pull(reference)).text();
+  (void)model_to_pull(reference);
+  // As it is written: another digest, revision or file of the same model is another pull.
   return jobs_.start(
-      JobKind::pull, name,
+      JobKind::pull, reference,
       [this, reference](const std::stop_token& stop, const StoreJobs::Tell& tell) {
         logged(fmt::format("a request pulls {}", reference), [&] {
           PullOptions options;

@@ -18,7 +18,7 @@ struct StoreChangeOptions {
   bool serves_store = false;     ///< the server serves the models of the store by name: only then may they
   bool pulls_on_demand = false;  ///< a request for a model that is not stored pulls it
   /// HOST or HOST:PORT of this machine or a private network that requests may pull from and push to, besides the hub
-  /// that HF_ENDPOINT names.
+  /// that HF_ENDPOINT names, at its port.
   std::vector<std::string> private_registries;
   std::size_t max_jobs = 2;    ///< pulls, pushes and creations at the same time
   std::filesystem::path home;  ///< of the store; empty: GPUX_HOME, or ~/.gpux
@@ -45,9 +45,9 @@ class StoreChanges {
   /// Whether the text is a reference that pull() takes.
   [[nodiscard]] static bool is_reference(const std::string& text) noexcept;
 
-  /// Begin a job, or join the same one; give the ticket for StoreJobs::leave(). Errors of StoreJobs::start(), usage
-  /// (the reference, the name). Those of the job, as of gpux::pull(), gpux::push() and create_model(), go to the
-  /// listener.
+  /// Begin a job, or join that of the same reference or name, but for create(); give the ticket for
+  /// StoreJobs::leave(). Errors of StoreJobs::start(), usage (the reference, the name). Those of the job, as of
+  /// gpux::pull(), gpux::push() and create_model(), go to the listener.
   [[nodiscard]] std::uint64_t pull(const std::string& reference, StoreJobs::Listener listener);
   [[nodiscard]] std::uint64_t push(const std::string& name, StoreJobs::Listener listener);
   [[nodiscard]] std::uint64_t create(const ModelCreation& creation, StoreJobs::Listener listener);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/failure_of.h"
+#include "base/in_quotes.h"
 #include "base/start_thread.h"
 
 namespace gpux::server {
@@ -31,22 +32,29 @@ std::list<std::shared_ptr<StoreJobs::Job>> StoreJobs::take_ended() {
   return ended;
 }
 
-std::uint64_t StoreJobs::start(JobKind kind, const std::string& name, Work work, Listener listener) {
+std::uint64_t StoreJobs::start(JobKind kind, const std::string& request, Work work, Listener listener) {
   std::list<std::shared_ptr<Job>> ended;
+  const auto job = std::make_shared<Job>();  // goes without the lock
   std::optional<JobStatus> last;
   Tell progress = listener.progress;
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
     if (is_stopped_) throw Error(ErrorCode::interrupted, "the server is shutting down");
-    ended = take_ended();
-    const auto same = std::ranges::find_if(jobs_, [&](const auto& job) {
-      return job->kind == kind && job->name == name && !job->is_done && !job->stop.stop_requested();
+    const auto same = std::ranges::find_if(jobs_, [&](const auto& one) {
+      // What is stopped may still write under the name that it creates.
+      const bool goes_on = kind == JobKind::create || !one->stop.stop_requested();
+      return one->kind == kind && one->request == request && !one->is_done && goes_on;
     });
-    const auto running = std::ranges::count_if(jobs_, [](const auto& job) { return !job->is_done; });
+    if (same != jobs_.end() && kind == JobKind::create) {
+      ++counts_of(kind).refused;
+      throw Error(ErrorCode::resource_exhausted,
+                  fmt::format("the model {} is being created by another request: try again when that is done",
+                              in_quotes(request)));
+    }
+    const auto running = std::ranges::count_if(jobs_, [](const auto& one) { return !one->is_done; });
     if (same == jobs_.end() && static_cast<std::size_t>(running) >= max_running_) {
       ++counts_of(kind).refused;
-      jobs_.splice(jobs_.end(), ended);
       throw Error(ErrorCode::resource_exhausted,
                   fmt::format("{} models are being pulled, pushed or created, which is the maximum: try again when one "
                               "of them is done",
@@ -57,16 +65,22 @@ std::uint64_t StoreJobs::start(JobKind kind, const std::string& name, Work work,
       last = (*same)->last;
       (*same)->listeners.emplace(ticket, std::move(listener));
     } else {
-      const auto job = std::make_shared<Job>();
       job->kind = kind;
-      job->name = name;
+      job->request = request;
       job->listeners.emplace(ticket, std::move(listener));
-      job->thread = start_thread([this, job, work = std::move(work)] { run(job, work); });
       jobs_.push_back(job);
+      try {
+        job->thread = start_thread([this, job, work = std::move(work)] { run(job, work); });
+      } catch (...) {
+        jobs_.pop_back();
+        throw;
+      }
       ++counts_of(kind).running;
     }
+    // Last: from here on nothing fails before they are joined.
+    ended = take_ended();
   }
-  for (const auto& job : ended) job->thread.join();
+  for (const auto& one : ended) one->thread.join();
   if (last) call_guarded(progress, *last);
   return ticket;
 }

@@ -33,13 +33,13 @@ inline constexpr std::array<std::string_view, 3> job_kind_names{"pull", "push", 
 struct JobCounts {
   std::atomic<std::uint64_t> running = 0, succeeded = 0, failed = 0;
   std::atomic<std::uint64_t> cancelled = 0;  ///< their clients left, or the server ended
-  std::atomic<std::uint64_t> refused = 0;    ///< too many ran
+  std::atomic<std::uint64_t> refused = 0;    ///< too many ran, or the name was being created
 };
 
 using StoreJobCounts = std::array<JobCounts, job_kind_names.size()>;
 
 /// Work on the store that takes longer than a request may be read for: each job on a thread of its own, a few at the
-/// same time, one for a name. A job lives as long as somebody waits for it. All members from any thread.
+/// same time, one for a request. A job lives as long as somebody waits for it. All members from any thread.
 class StoreJobs {
  public:
   using Tell = std::function<void(const JobStatus&)>;
@@ -58,9 +58,11 @@ class StoreJobs {
   StoreJobs(const StoreJobs&) = delete;
   StoreJobs& operator=(const StoreJobs&) = delete;
 
-  /// Begins the work, or joins the job of this kind and name that runs; gives the ticket of the listener. Errors
-  /// resource_exhausted where as many run as may, interrupted after stop(); the listener is not called then.
-  [[nodiscard]] std::uint64_t start(JobKind kind, const std::string& name, Work work, Listener listener);
+  /// Begins the work, or joins the job of this kind and `request` that runs; gives the ticket of the listener.
+  /// `request`: all that the work depends on; of a creation, the model's name, and nobody joins one: two creations of a
+  /// name may make different models. Errors resource_exhausted where as many run as may, the name is being created, or
+  /// there is no thread left; interrupted after stop(). The listener is not called then.
+  [[nodiscard]] std::uint64_t start(JobKind kind, const std::string& request, Work work, Listener listener);
 
   /// This listener waits no longer, and is not called any more but for a call in progress. The last one ends the job.
   void leave(std::uint64_t ticket);
@@ -73,7 +75,7 @@ class StoreJobs {
  private:
   struct Job {
     JobKind kind = JobKind::pull;
-    std::string name;
+    std::string request;
     std::stop_source stop;
     std::map<std::uint64_t, Listener> listeners;
     std::optional<JobStatus> last;  ///< for those who join

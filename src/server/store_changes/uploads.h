@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -43,13 +45,15 @@ class Uploads {
   /// Makes `place` another name of the file. Errors not_found where it is not kept, storage.
   void lay_out(const std::string& digest, const std::filesystem::path& place);
 
-  /// Bytes that are kept now.
-  [[nodiscard]] std::uint64_t bytes() const;
+  /// Bytes that are kept now. Waits for nobody.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
   struct Kept {
-    std::uint64_t bytes = 0;
-    Clock::time_point last_use;
+    std::uint64_t bytes = 0;  ///< taken from the limit, also while it is written
+    Clock::time_point last_use = {};
+    std::size_t users = 0;  ///< write it or link it at the moment, without the lock: it stays
+    bool is_there = false;  ///< it is written
   };
 
   /// The folder that keeps them, while there is one.
@@ -60,12 +64,17 @@ class Uploads {
     ScratchFolder folder;
   };
 
+  [[nodiscard]] std::optional<std::filesystem::path> reserve(const std::string& digest, std::uint64_t bytes);
+  void release(const std::string& digest);
+  void call_later(Clock::time_point time);
   void remove_old();
-  [[nodiscard]] std::uint64_t sum() const noexcept;
+  [[nodiscard]] std::uint64_t reserved_bytes() const noexcept;
 
   const UploadOptions options_;
   const At at_;
-  mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::mutex mutex_;              // not held while a file is written
+  bool is_called_later_ = false;  // remove_old() is to be called
   std::unique_ptr<Place> place_;  ///< null: nothing is kept
   std::map<std::string, Kept> kept_;
 };

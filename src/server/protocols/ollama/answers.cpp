@@ -36,11 +36,13 @@ void append_arguments(std::string& out, std::string_view json) {
       out.begin() + static_cast<std::ptrdiff_t>(first), out.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
 }
 
-// Arguments are objects here: a call that was cut off within them is left out.
-std::vector<ToolCallDelta> whole_calls(std::vector<ToolCallDelta> calls) {
-  std::erase_if(
-      calls, [](const ToolCallDelta& call) { return !call.arguments.empty() && !generation::is_json(call.arguments); });
-  return calls;
+// Arguments are objects here: a call that a limit cut off within them is left out, and others that are none are text.
+void keep_whole_calls(AnswerDelta& delta) {
+  std::erase_if(delta.tool_calls, [&](const ToolCallDelta& call) {
+    if (call.arguments.empty() || generation::is_json(call.arguments)) return false;
+    if (delta.finish_reason != "length") delta.text += call.arguments;
+    return true;
+  });
 }
 
 void append_calls(std::string& out, const std::vector<ToolCallDelta>& calls) {
@@ -110,6 +112,7 @@ class OllamaLines : public AnswerEvents {
     if (!delta.tokens.empty()) tokens_ = delta.tokens;
     AnswerDelta given = delta;
     given.tool_calls = finished_calls(delta);
+    keep_whole_calls(given);
     if (given.text.empty() && given.reasoning.empty() && given.tool_calls.empty() && given.scores.empty()) return;
     append_head(out, head_);
     append_text(out, head_.route, given);
@@ -143,7 +146,7 @@ class OllamaLines : public AnswerEvents {
       }
     }
     if (begun_ && !delta.finish_reason.empty()) finished.push_back(*std::exchange(begun_, std::nullopt));
-    return whole_calls(std::move(finished));
+    return finished;
   }
 
   OllamaHead head_;
@@ -165,7 +168,7 @@ std::string ollama_answer_json(const OllamaHead& head, const AnswerDelta& choice
   std::string out;
   append_head(out, head);
   AnswerDelta given = choice;
-  given.tool_calls = whole_calls(std::move(given.tool_calls));
+  keep_whole_calls(given);
   append_text(out, head.route, given);
   append_scores(out, given);
   append_end_members(out, head.route, choice.finish_reason, choice.tokens, usage);

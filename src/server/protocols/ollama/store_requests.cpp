@@ -37,7 +37,7 @@ constexpr std::array<Field, 2> delete_table{{model_field, name_field}};
 
 Json files_schema(const ServedList&) {
   return or_null(
-      {{"type", "object"}, {"additionalProperties", {{"type", "string"}, {"pattern", "^sha256[:-][0-9a-fA-F]{64}$"}}}});
+      {{"type", "object"}, {"additionalProperties", {{"type", "string"}, {"pattern", "^sha256[:-][0-9a-f]{64}$"}}}});
 }
 
 Json parameters_schema(const ServedList&) {
