@@ -141,8 +141,11 @@ RouteMatch match_route(const http::Request& request) {
   if (!parts.empty()) match.protocol = protocol_of(parts);
   if (segments.too_many()) return match;
   Captures captures;
+  const auto is_verb = [](const Route& route) { return route.path.find("}:") != std::string_view::npos; };
+  const bool has_verb = std::ranges::any_of(
+      all_routes(), [&](const Route& route) { return is_verb(route) && fits(route.path, parts, captures); });
   for (const Route& route : all_routes()) {
-    if (route.method != request.method || !fits(route.path, parts, captures)) continue;
+    if (route.method != request.method || is_verb(route) != has_verb || !fits(route.path, parts, captures)) continue;
     match.route = &route;
     match.protocol = route.protocol;
     match.name = captures.name;

@@ -182,7 +182,6 @@ TEST(Routes, AreFoundByTheirPaths) {
            {"POST", "/models/m/embed", "/models/{name}/embed", "m", ""},
            {"POST", "/v1/models/m:predict", "/v1/models/{name}:predict", "m", ""},
            {"POST", "/v1/models/m:latest:predict", "/v1/models/{name}:predict", "m:latest", ""},
-           {"GET", "/v1/models/m:predict", "/v1/models/{name}", "m:predict", ""},
            {"POST", "/v1/messages?beta=true", "/v1/messages", "", ""},
            {"POST", "/v1/responses/input_tokens", "/v1/responses/input_tokens", "", ""},
        }) {
@@ -222,6 +221,7 @@ TEST(Routes, AreRefusedInTheProtocolOfTheirPath) {
            {"PUT", "/v1/responses/input_tokens", Protocol::openai, {"POST"}},
            {"POST", "/v1/models/m", Protocol::openai, {"GET"}},
            {"PUT", "/v1/models/m:predict", Protocol::openai, {"POST"}},
+           {"GET", "/v1/models/m:predict", Protocol::openai, {"POST"}},
            {"POST", "/v1/models/:predict", Protocol::openai, {"GET"}},
            {"GET", "/v1/messages", Protocol::anthropic, {"POST"}},
            {"GET", "/v1/messages/batches", Protocol::anthropic, {}},

@@ -84,7 +84,7 @@ void tokenize(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, body, bytes_per_json_string);
   const auto asked = std::make_shared<const TokenizeText>(read_tokenize_text(body, call.work));
   RouteCall named = call;
-  if (!asked->model.empty()) named.name = asked->model;
+  if (!named.name && !asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const std::uint64_t cost = std::min(asked->text.size(), max_text_bytes) * tokenizer_bytes_per_byte;
     do_units(with, cost, [with, model, asked, cost] {
@@ -107,7 +107,7 @@ void detokenize(const RouteCall& call) {
   const auto share = hold_for_reading(call.work, body, bytes_per_json_string);
   const auto asked = std::make_shared<const Detokenize>(read_detokenize(body, call.work));
   RouteCall named = call;
-  if (!asked->model.empty()) named.name = asked->model;
+  if (!named.name && !asked->model.empty()) named.name = asked->model;
   with_able(named, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
     const std::uint64_t cost = asked->ids.size() * decoding_bytes_per_token;
     do_units(with, cost, [with, model, asked, cost] {
