@@ -106,7 +106,7 @@ std::string BrowserAccess::refusal(const BrowserRequest& request) const {
     return fmt::format("the server does not accept the Host '{}' without an API key; --allowed-host adds a name",
                        one_line(request.host));
   }
-  if (is_known_origin(request)) return {};
+  if (!request.origin || is_known_origin(request)) return {};
   return fmt::format("the server does not accept requests of pages from '{}'; --cors-origin adds an origin",
                      one_line(*request.origin));
 }

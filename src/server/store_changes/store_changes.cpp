@@ -79,11 +79,22 @@ bool StoreChanges::is_reference(const std::string& text) noexcept {
   return !failure_of([&] { (void)model_to_pull(text); });
 }
 
+namespace {
+
+// Empty where the text is no name of the store.
+std::optional<Reference> name_in(const std::string& text) {
+  std::optional<Reference> name;
+  (void)failure_of([&] { name = parse_reference(text); });
+  return name;
+}
+
+}  // namespace
+
 std::optional<StoredModel> StoreChanges::find(const std::string& requested) const {
   const Store store(options_.home);
   std::optional<StoredModel> found;
-  std::optional<Reference> name;
-  if (!failure_of([&] { name = parse_reference(requested); })) found = store.find(*name);
+  const std::optional<Reference> name = name_in(requested);
+  if (name) found = store.find(*name);
   if (found || !is_reference(requested)) return found;
   return std::visit([&](const auto& reference) { return find_pulled(store, reference); }, model_to_pull(requested));
 }
