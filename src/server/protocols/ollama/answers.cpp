@@ -1,7 +1,6 @@
 #include "server/protocols/ollama/answers.h"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -138,20 +137,23 @@ class OllamaLines : public AnswerEvents {
   std::vector<ToolCallDelta> finished_calls(const AnswerDelta& delta) {
     std::vector<ToolCallDelta> finished;
     for (const ToolCallDelta& call : delta.tool_calls) {
-      if (!call.name.empty() || !begun_) {
-        if (begun_) finished.push_back(*std::exchange(begun_, std::nullopt));
-        begun_ = call;
+      if (!call.name.empty() || begun_.empty()) {
+        finished.insert(finished.end(), begun_.begin(), begun_.end());
+        begun_ = {call};
       } else {
-        begun_->arguments += call.arguments;
+        begun_.back().arguments += call.arguments;
       }
     }
-    if (begun_ && !delta.finish_reason.empty()) finished.push_back(*std::exchange(begun_, std::nullopt));
+    if (!delta.finish_reason.empty()) {
+      finished.insert(finished.end(), begun_.begin(), begun_.end());
+      begun_.clear();
+    }
     return finished;
   }
 
   OllamaHead head_;
   std::string reason_;
-  std::optional<ToolCallDelta> begun_;
+  std::vector<ToolCallDelta> begun_;  // at most one
   std::vector<std::uint32_t> tokens_;
 };
 
