@@ -41,7 +41,7 @@ struct AnswerSettings {
 ///
 /// Reasoning is at the beginning only, but for formats with channels. A call is of one of the functions, with an object
 /// as arguments. Where its name comes first, as JSON, it is given as soon as the object begins, and the arguments as
-/// they come: a text that ends within them, or goes on with what is no JSON, leaves a call with a part of them. In all
+/// they come: a text that ends within them, or continues with what is no JSON, leaves a call with a part of them. In all
 /// other forms a call is given when it is complete. What only looks like a call (no JSON, another function) is content,
 /// and nothing is lost but markers and the white space around reasoning and calls, and what follows the arguments
 /// within a call. The text must have the
@@ -58,7 +58,7 @@ class AnswerParser {
   /// Ends the text. Returns the deltas that were held back.
   std::vector<AnswerDelta> finish();
 
-  /// Whether the arguments of a call went on with what is no JSON: what was given of them is no object.
+  /// Whether the arguments of a call turned out to be no JSON: what was given of them is no object.
   [[nodiscard]] bool has_broken_call() const noexcept { return has_broken_call_; }
 
  private:

@@ -101,6 +101,11 @@ Protocol protocol_of(std::span<const std::string_view> segments) {
   return first_segment == "api" ? Protocol::ollama : Protocol::own;
 }
 
+// "{name}:predict"
+bool has_verb_of_its_own(const Route& route) {
+  return route.path.find("}:") != std::string_view::npos;
+}
+
 // Of the routes that fit; of those without captures, or with a verb behind them, where there are any: they are there
 // for this path alone.
 std::vector<std::string> allowed_methods(std::span<const std::string_view> parts) {
@@ -109,8 +114,7 @@ std::vector<std::string> allowed_methods(std::span<const std::string_view> parts
   Captures captures;
   for (const Route& route : all_routes()) {
     if (!fits(route.path, parts, captures)) continue;
-    const bool is_own =
-        route.path.find('{') == std::string_view::npos || route.path.find("}:") != std::string_view::npos;
+    const bool is_own = route.path.find('{') == std::string_view::npos || has_verb_of_its_own(route);
     if (is_exact && !is_own) continue;
     if (is_own && !std::exchange(is_exact, true)) allowed.clear();
     if (std::ranges::find(allowed, route.method) == allowed.end()) allowed.emplace_back(route.method);
@@ -141,11 +145,14 @@ RouteMatch match_route(const http::Request& request) {
   if (!parts.empty()) match.protocol = protocol_of(parts);
   if (segments.too_many()) return match;
   Captures captures;
-  const auto is_verb = [](const Route& route) { return route.path.find("}:") != std::string_view::npos; };
-  const bool has_verb = std::ranges::any_of(
-      all_routes(), [&](const Route& route) { return is_verb(route) && fits(route.path, parts, captures); });
+  // Few names have a colon: the others are not asked for verbs.
+  const bool may_have_verb = !parts.empty() && parts.back().find(':') != std::string_view::npos;
+  const bool has_verb = may_have_verb && std::ranges::any_of(all_routes(), [&](const Route& route) {
+                          return has_verb_of_its_own(route) && fits(route.path, parts, captures);
+                        });
   for (const Route& route : all_routes()) {
-    if (route.method != request.method || is_verb(route) != has_verb || !fits(route.path, parts, captures)) continue;
+    if (route.method != request.method || (has_verb && !has_verb_of_its_own(route))) continue;
+    if (!fits(route.path, parts, captures)) continue;
     match.route = &route;
     match.protocol = route.protocol;
     match.name = captures.name;

@@ -484,7 +484,7 @@ TEST_F(ServeOllama, RefusesChangesByStrangers) {
     EXPECT_THAT(answer.body, HasSubstr(reason));
     EXPECT_TRUE(Json::parse(answer.body).at("error").is_string());
   };
-  // GPUX_OFFLINE: who may pull is told that nothing is downloaded.
+  // GPUX_OFFLINE: a client that may pull gets the answer that nothing is downloaded.
   const std::vector<std::pair<std::string, std::string>> offline{{"GPUX_OFFLINE", "1"}, {"HF_HUB_CACHE", "/nowhere"}};
   {
     const Serving server(*gpux_, {"--no-grpc"}, offline);

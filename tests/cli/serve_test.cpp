@@ -328,6 +328,14 @@ TEST(Serve, EachRouteAsksForAKeyOrDoesNot) {
   EXPECT_EQ(listed, served);
 }
 
+TEST(Serve, SaysWhereNoModelCan) {
+  const Program gpux;
+  const Serving server(gpux, {"one=" + model("add.onnx"), "two=" + model("add.onnx"), "--no-grpc"});
+  EXPECT_EQ(server.json(get("/props"), 400).at("error").at("message"), "every model that is served generates no text");
+  EXPECT_THAT(server.json(get("/props?model=one"), 400).at("error").at("message").get<std::string>(),
+              HasSubstr("'one' generates no text"));
+}
+
 // Also POST / of a server whose models read no texts.
 TEST(Serve, DocumentsTheMethodsOfEachPath) {
   const Program gpux;

@@ -1,11 +1,17 @@
+#include <filesystem>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
 #include "server/store_changes/model_creation.h"
+#include "store/incoming.h"
 
 namespace gpux::server {
 namespace {
@@ -32,6 +38,41 @@ TEST(StoreCreation, RefusesSettingsThatAreNoObject) {
   }
 }
 
+// A package from a registry with a rule, and without a signature: nothing is made of it that would run.
+TEST(StoreCreation, KeepsToTheTrustPolicy) {
+  namespace fs = std::filesystem;
+  const test::TemporaryFolder home;
+  const fs::path settings = home.write("generation_config.json", "{}");
+  home.write("key.pem", "-----BEGIN PUBLIC KEY-----\nABCD\n-----END PUBLIC KEY-----\n");
+  Store store(home.path());
+  const Reference made = parse_reference("made"), pulled = parse_reference("pulled");
+  const fs::path model = fs::path(GPUX_SOURCE_DIR) / "tests/models/add.onnx";
+  const StoredModel own = store.add({.name = "made",
+                                     .version = "1.0.0",
+                                     .model_file = "add.onnx",
+                                     .files = {{model, "add.onnx"}, {settings, "generation_config.json"}}},
+                                    std::span(&made, 1));
+  (void)store.adopt(store.manifest_of(own), IncomingBlobs(home.path()), std::span(&pulled, 1),
+                    "registry.example/team/made:1", [] {});
+  Uploads uploads({.home = home.path()}, [](Uploads::Clock::time_point, const std::function<void()>&) {});
+  const auto create = [&](const char* from, std::vector<std::pair<std::string, double>> changed) -> std::string {
+    try {
+      (void)create_model({.name = "new", .from = from, .settings = std::move(changed)}, store, uploads, {},
+                         [](const JobStatus&) {});
+      return "created";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  EXPECT_EQ(create("pulled", {{"temperature", 0.5}}), "created") << "there is no rule";
+  EXPECT_EQ(store.find(parse_reference("new"))->pulled_from, "registry.example/team/made:1");
+  home.write("trust.yml", "registries:\n  registry.example/team: key.pem\n");
+  for (const auto& settings_of_request : {std::vector<std::pair<std::string, double>>{}, {{"temperature", 0.5}}}) {
+    EXPECT_THAT(create("pulled", settings_of_request), HasSubstr("trust.yml"));
+  }
+  EXPECT_EQ(create("made", {{"temperature", 0.5}}), "created");
+}
+
 using Files = std::map<std::string, std::string>;
 
 TEST(StoreCreation, TakesFilesThatBelongTogether) {
@@ -48,6 +89,7 @@ TEST(StoreCreation, RefusesOthersBesideAGguf) {
     const char* named;
   } const cases[]{
       {{{"a.gguf", ""}, {"b.gguf", ""}}, "'b.gguf' is beside 'a.gguf'"},
+      {{{"m-00001-of-99999.gguf", ""}, {"n.gguf", ""}}, "'n.gguf' is beside"},
       {{{"a.gguf", ""}, {"config.json", ""}}, "'config.json' is beside 'a.gguf'"},
       {{{"m-00001-of-00002.gguf", ""}, {"n-00002-of-00002.gguf", ""}}, "'n-00002-of-00002.gguf' is beside"},
       {{{"m-00001-of-00002.gguf", ""}, {"m-00002-of-00003.gguf", ""}}, "'m-00002-of-00003.gguf' is beside"},

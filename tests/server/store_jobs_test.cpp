@@ -81,7 +81,7 @@ TEST(StoreJobs, AreOneForARequest) {
   EXPECT_TRUE(test::eventually([&] { return pulls(jobs).cancelled == 1U; }));
 }
 
-// Who is told of the end may ask for the same again at once.
+// A listener may ask for the same again as soon as the end is reported to it.
 TEST(StoreJobs, AreNotJoinedWhenTheyAreDone) {
   StoreJobs jobs(1);
   std::promise<void> again, finished;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +11,7 @@
 #include "base/in_quotes.h"
 #include "base/spelling.h"
 #include "checkpoint/exported_files.h"
+#include "checkpoint/gguf_name.h"
 #include "checkpoint/json_settings.h"
 #include "checkpoint/module_list.h"
 #include "checkpoint/safetensors.h"
@@ -20,6 +19,11 @@
 #include "registry/hub/hub_reference.h"
 
 namespace gpux::registry {
+
+using checkpoint::gguf_name_of;
+using checkpoint::GgufName;
+using checkpoint::is_gguf;
+
 namespace {
 
 std::string_view folder_of(std::string_view name) {
@@ -99,33 +103,6 @@ bool is_pickled(std::string_view name) {
   constexpr std::array<std::string_view, 6> ends{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"};
   return base != "training_args.bin" && base != "optimizer.pt" && base != "scheduler.pt" &&
          std::ranges::any_of(ends, [&](std::string_view end) { return base.ends_with(end); });
-}
-
-bool is_gguf(std::string_view name) {
-  return name.ends_with(".gguf");
-}
-
-/// A GGUF file's name, taken apart: "x/model-00001-of-00002.gguf" is part 1 of 2 of "x/model".
-struct GgufName {
-  std::string_view model;  ///< without the part and ".gguf"
-  std::size_t part = 1, parts = 1;
-};
-
-std::size_t number_in(std::string_view digits) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? number : 0;
-}
-
-GgufName gguf_name_of(std::string_view name) {
-  GgufName found{.model = name.substr(0, name.size() - std::string_view(".gguf").size())};
-  constexpr std::string_view middle = "-of-";
-  constexpr std::size_t digits = 5, length = 1 + 2 * digits + middle.size();
-  if (found.model.size() <= length) return found;
-  const std::string_view end = found.model.substr(found.model.size() - length);
-  const std::size_t part = number_in(end.substr(1, digits)), parts = number_in(end.substr(length - digits));
-  if (end.front() != '-' || end.substr(1 + digits, middle.size()) != middle || part == 0 || part > parts) return found;
-  return {.model = found.model.substr(0, found.model.size() - length), .part = part, .parts = parts};
 }
 
 // The first part stands for a model in parts. Beside models lie the projectors of their images, and what their

@@ -19,12 +19,7 @@ StreamedAnswer::StreamedAnswer(std::shared_ptr<http::Exchange> exchange, std::un
 
 void StreamedAnswer::start() {
   if (std::exchange(has_begun_, true)) return;
-  http::Response head;
-  head.headers.add("Content-Type", events_->content_type());
-  head.headers.add("Cache-Control", "no-cache");
-  // nginx would collect the events.
-  head.headers.add("X-Accel-Buffering", "no");
-  exchange_->start(std::move(head));
+  exchange_->start(http::Response::streamed(events_->content_type()));
   exchange_->on_room([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;

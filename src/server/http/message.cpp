@@ -175,6 +175,14 @@ Response Response::json(int status, std::string text) {
   return response;
 }
 
+Response Response::streamed(std::string_view content_type) {
+  Response response;
+  response.headers.add("Content-Type", content_type);
+  response.headers.add("Cache-Control", "no-cache");
+  response.headers.add("X-Accel-Buffering", "no");
+  return response;
+}
+
 Response Response::error(int status, std::string_view message) {
   std::string text = "{\"error\": ";
   append_json_string(text, message);

@@ -125,6 +125,8 @@ struct Response {
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
   static Response json(int status, std::string text);
+  /// The head of an answer that is written as it is made: neither caches nor proxies (nginx) hold it back.
+  static Response streamed(std::string_view content_type);
   /// Response with the JSON body {"error": message}.
   static Response error(int status, std::string_view message);
 

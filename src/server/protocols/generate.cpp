@@ -262,6 +262,9 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
   asked.arrived = call.request().arrived;
   generation::sample_where_asked(asked.settings, request.answers, model->engine()->files().defaults);
   limit_tokens(request, asked.settings, planned.prompts, model->engine()->context_length());
+  if (const auto& words = asked.settings.bad_words; !words.empty()) {
+    asked.bad_words = std::make_shared<const generation::BadWords>(model->engine()->tokenizer(), words);
+  }
   auto writer = std::make_shared<AnswerWriter>(
       std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),
       request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>());
@@ -342,11 +345,6 @@ void plan(const RouteCall& call, const std::shared_ptr<ServedModel>& model, Gene
       return false;
     }
     try {
-      const GenerationSettings& settings = planned->asked.settings;
-      if (!settings.bad_words.empty()) {
-        planned->asked.bad_words =
-            std::make_shared<const generation::BadWords>(model->engine()->tokenizer(), settings.bad_words);
-      }
       go_on(*request, std::move(*planned));
     } catch (const Error& error) {
       call.exchange->respond(error_response_of(error, request->members, call.protocol));

@@ -142,7 +142,14 @@ void with_able(const RouteCall& call, TextAbility ability, ModelHandler handler,
   for (const auto& model : call.service.repository.descriptions()) {
     if (model->is_able(ability) && (able.empty() || able.back() != model->name)) able.push_back(model->name);
   }
-  if (!named.name && call.service.options.default_model.empty() && able.size() == 1) named.name = able.front();
+  const ModelRepository& repository = call.service.repository;
+  if (!named.name && call.service.options.default_model.empty()) {
+    if (able.size() == 1) named.name = able.front();
+    // To name one would be of no use.
+    if (able.empty() && repository.names().size() > 1 && repository.on_demand().empty()) {
+      throw Error(ErrorCode::usage, fmt::format("every model that is served {}", lack_of(ability)));
+    }
+  }
   with_model(
       named,
       [handler = std::move(handler), ability, able](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {

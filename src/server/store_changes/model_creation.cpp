@@ -1,14 +1,10 @@
 #include "server/store_changes/model_creation.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,6 +16,7 @@
 #include "base/files.h"
 #include "base/in_quotes.h"
 #include "base/scratch_folder.h"
+#include "checkpoint/gguf_name.h"
 #include "gpux/error.h"
 #include "library/folder_import.h"
 #include "library/other_folder.h"
@@ -102,10 +99,6 @@ void require_file_name(const std::string& name) {
   throw Error(ErrorCode::invalid_input, fmt::format("files: {} is no name of a file in a folder", in_quotes(name)));
 }
 
-bool is_gguf(const std::string& name) {
-  return name.ends_with(".gguf");
-}
-
 StoredModel from_files(const ModelCreation& creation, Store& store, Uploads& uploads, const Cancellation& cancellation,
                        const StoreJobs::Tell& tell) {
   const std::string gguf = gguf_among(creation.files);
@@ -131,20 +124,6 @@ StoredModel from_files(const ModelCreation& creation, Store& store, Uploads& upl
   }
 }
 
-// NAME of NAME-00001-of-00003.gguf, and how many parts there are; empty where it is none.
-std::optional<std::pair<std::string, std::size_t>> parts_of(std::string_view first) {
-  constexpr std::string_view begin = "-00001-of-", end = ".gguf";
-  constexpr std::size_t digits = 5;
-  const std::size_t length = begin.size() + digits + end.size();
-  if (first.size() <= length || !first.ends_with(end)) return std::nullopt;
-  const std::string_view tail = first.substr(first.size() - length);
-  const std::string_view count = tail.substr(begin.size(), digits);
-  std::size_t parts = 0;
-  const auto [last, failure] = std::from_chars(count.data(), count.data() + count.size(), parts);
-  if (!tail.starts_with(begin) || failure != std::errc() || last != count.data() + count.size()) return std::nullopt;
-  return std::pair(std::string(first.substr(0, first.size() - length)), parts);
-}
-
 }  // namespace
 
 // Without sampling, a temperature means nothing.
@@ -165,16 +144,15 @@ std::string changed_settings(const std::string& text, const std::vector<std::pai
 }
 
 std::string gguf_among(const std::map<std::string, std::string>& files) {
-  const auto first = std::ranges::find_if(files, [](const auto& file) { return is_gguf(file.first); });
+  const auto first = std::ranges::find_if(files, [](const auto& file) { return checkpoint::is_gguf(file.first); });
   if (first == files.end()) return {};
-  const auto parts = parts_of(first->first);
+  const checkpoint::GgufName model = checkpoint::gguf_name_of(first->first);
   for (const auto& [name, digest] : files) {
     if (name == first->first) continue;
-    bool is_part = false;
-    for (std::size_t part = 2; parts && part <= parts->second && !is_part; ++part) {
-      is_part = name == fmt::format("{}-{:05}-of-{:05}.gguf", parts->first, part, parts->second);
+    if (checkpoint::is_gguf(name)) {
+      const checkpoint::GgufName other = checkpoint::gguf_name_of(name);
+      if (model.parts > 1 && other.model == model.model && other.parts == model.parts) continue;
     }
-    if (is_part) continue;
     throw Error(ErrorCode::invalid_input,
                 fmt::format("files: {} is beside {}; accepted: one GGUF file, the parts of one "
                             "(NAME-00001-of-00002.gguf, …), or the files of a Hugging Face folder",

@@ -26,7 +26,7 @@ StoreChangeOptions with_home(StoreChangeOptions options) {
   return options;
 }
 
-// What the library tells of a transfer, as the status of a job.
+// The library's reports of a transfer, as the status of a job.
 PullListener listener_of(const StoreJobs::Tell& tell, std::string what) {
   return {.on_progress =
               [tell, what = std::move(what)](const PullProgress& progress) {

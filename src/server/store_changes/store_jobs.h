@@ -19,7 +19,7 @@
 
 namespace gpux::server {
 
-/// How far a job is: a line for people, and a part of it that is transferred.
+/// How far a job is: a line of text, and the part of it that is transferred.
 struct JobStatus {
   std::string text;
   std::string digest;                      ///< "sha256:…" of the part; may be empty

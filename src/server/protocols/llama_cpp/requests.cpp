@@ -56,7 +56,7 @@ bool asks_for_ids(std::string_view body) {
     return member_text(body, "inputs").empty() &&
            !(member_text(body, "content").empty() && member_text(body, "prompt").empty());
   } catch (const Error&) {
-    return false;  // whoever reads it next says what is wrong
+    return false;  // the reader of the body says what is wrong
   }
 }
 

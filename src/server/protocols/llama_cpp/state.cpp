@@ -64,7 +64,7 @@ void show_properties(const RouteCall& call) {
       MayPull::no);
 }
 
-// What the slots hold is their clients': only how many are in use is told.
+// What the slots hold belongs to their clients: only how many are in use is reported.
 void list_slots(const RouteCall& call) {
   with_able(
       named_in_query(call), TextAbility::generate,

@@ -38,11 +38,7 @@ void StatusLines::write(const JobStatus& status) {
   const std::lock_guard lock(mutex_);
   if (!is_streamed_ || has_ended_ || !has_room_) return;
   if (!std::exchange(has_begun_, true)) {
-    http::Response head;
-    head.headers.add("Content-Type", "application/x-ndjson");
-    head.headers.add("Cache-Control", "no-cache");
-    head.headers.add("X-Accel-Buffering", "no");
-    exchange_->start(std::move(head));
+    exchange_->start(http::Response::streamed("application/x-ndjson"));
     exchange_->on_room([weak = weak_from_this()] {
       const auto self = weak.lock();
       if (!self) return;
