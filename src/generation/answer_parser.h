@@ -41,11 +41,11 @@ struct AnswerSettings {
 ///
 /// Reasoning is at the beginning only, but for formats with channels. A call is of one of the functions, with an object
 /// as arguments. Where its name comes first, as JSON, it is given as soon as the object begins, and the arguments as
-/// they come: a text that ends within them, or continues with what is no JSON, leaves a call with a part of them. In all
-/// other forms a call is given when it is complete. What only looks like a call (no JSON, another function) is content,
-/// and nothing is lost but markers and the white space around reasoning and calls, and what follows the arguments
-/// within a call. The text must have the
-/// markers of the format, also where they are special tokens: markers_of().
+/// they come: a text that ends within them, or continues with what is no JSON, leaves a call with a part of them. In
+/// all other forms a call is given when it is complete. What only looks like a call (no JSON, another function) is
+/// content, and nothing is lost but markers and the white space around reasoning and calls, and what follows the
+/// arguments within a call. The text must have the markers of the format, also where they are special tokens:
+/// markers_of().
 class AnswerParser {
  public:
   explicit AnswerParser(AnswerSettings settings);

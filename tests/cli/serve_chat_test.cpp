@@ -113,7 +113,7 @@ TEST_F(ServeChat, WritesNoBadWordsAndSaysWhatEndedAText) {
   // Tokens are characters.
   const std::string word = usual.substr(8, 2);
   ASSERT_THAT(usual, HasSubstr(word));
-  body["bad_words"] = {word};
+  body["bad_words"] = Json::array({word});
   const std::string without = chat(body).at("choices").at(0).at("message").at("content");
   EXPECT_THAT(without, testing::Not(HasSubstr(word)));
   EXPECT_FALSE(without.empty());
@@ -288,7 +288,7 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
 // Cut off, it has the calls that are whole, which are none here, and nothing that looks like an answer.
 TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
   Json body = request("how is it there?", 1, 200);
-  body["tools"] = {weather};
+  body["tools"] = Json::array({weather});
   body["tool_choice"] = "required";
   body["parallel_tool_calls"] = false;
   body["logit_bias"] = {{token_of('h'), -100}};
@@ -300,12 +300,13 @@ TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
   const std::string part = cut["message"]["tool_calls"][0]["function"]["arguments"];
   EXPECT_LT(part.size(), arguments.size());
   EXPECT_TRUE(arguments.starts_with(part)) << part;
-  const Json for_anthropic = {{"model", "chatty"},
-                              {"messages", body["messages"]},
-                              {"max_tokens", body["max_tokens"]},
-                              {"temperature", 0},
-                              {"tools", {{{"name", "weather"}, {"input_schema", weather["function"]["parameters"]}}}},
-                              {"tool_choice", {{"type", "any"}}}};
+  const Json for_anthropic = {
+      {"model", "chatty"},
+      {"messages", body["messages"]},
+      {"max_tokens", body["max_tokens"]},
+      {"temperature", 0},
+      {"tools", Json::array({{{"name", "weather"}, {"input_schema", weather["function"]["parameters"]}}})},
+      {"tool_choice", {{"type", "any"}}}};
   for (const Json& block : server_->json(post("/v1/messages", for_anthropic.dump()))["content"]) {
     if (block["type"] == "tool_use") EXPECT_TRUE(block["input"].is_object());
   }
@@ -1080,7 +1081,7 @@ TEST(ServeCompletions, FillInTheMiddle) {
   };
   // The same prompt by its tokens. The markers follow the end of reasoning.
   const int marker = std::stoi(end_of_thinking) + 1;
-  Json prompt = {marker};
+  Json prompt = Json::array({marker});
   for (const Json& token : tokens_of("a=")) prompt.push_back(token);
   prompt.push_back(marker + 1);
   for (const Json& token : tokens_of("+c")) prompt.push_back(token);
