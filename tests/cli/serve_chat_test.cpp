@@ -307,7 +307,8 @@ TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
       {"temperature", 0},
       {"tools", Json::array({{{"name", "weather"}, {"input_schema", weather["function"]["parameters"]}}})},
       {"tool_choice", {{"type", "any"}}}};
-  for (const Json& block : server_->json(post("/v1/messages", for_anthropic.dump()))["content"]) {
+  const Json answer = server_->json(post("/v1/messages", for_anthropic.dump()));
+  for (const Json& block : answer["content"]) {
     if (block["type"] == "tool_use") EXPECT_TRUE(block["input"].is_object());
   }
 }
