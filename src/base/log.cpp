@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "base/recent_log.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 
@@ -97,6 +98,7 @@ void copy_to(const std::filesystem::path& file) {
 }
 
 void note(std::string_view line) {
+  add_recent(Level::info, line);
   if (copy() == nullptr) return;
   try {
     copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));
@@ -124,6 +126,7 @@ void warning(const Message& message) {
 
 void write(Level level, std::string_view message, std::span<const Field> fields) {
   if (!enabled(level)) return;
+  add_recent(level, message, fields);
   const bool json = line_format == Format::json;
   std::string line = one_line(message);
   if (json) line = json_string(line);

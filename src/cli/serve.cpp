@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/memory_size.h"
+#include "base/recent_log.h"
 #include "base/spelling.h"
 #include "cli/background.h"
 #include "cli/child.h"
@@ -95,6 +96,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   options.api_keys = service.api_keys;
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;
+  if (service.has_console) options.failures = service.failures;
   options.max_message_bytes = flags.max_body_bytes;
   options.memory = service.memory;
   try {
@@ -125,7 +127,7 @@ void pull_listed_models(ServeFlags& flags, const Context& context) {
 
 void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,
               std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models,
-              const std::vector<std::string>& warnings, bool is_on_record) {
+              const std::vector<std::string>& warnings, bool is_on_record, bool has_console) {
   const std::string address = address_of(flags, listen);
   for (const auto& model : models) {
     tell(context, fmt::format("{} {}: {}", model->name(), model->version(), line_of(model->verdict())));
@@ -150,6 +152,7 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
                               address));
   }
   tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
+  if (has_console) tell(context, fmt::format("  console {}/console", address));
   if (grpc_port) {
     tell(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
                               host_and_port(listen.host, *grpc_port), flags.tls_certificate.empty() ? "" : ", TLS"));
@@ -435,6 +438,9 @@ void tell_of_store(const Context& context, const server::ModelRepository& reposi
   tell(context, fmt::format("{} of the store, each loaded when a request names it", counted(count, "model")));
 }
 
+// The last lines of the log that the console shows.
+constexpr std::size_t console_log_lines = 200;
+
 void serve(const ServeFlags& given, Context& context) {
   const ServeFlags flags = completed(given);
   if (context.table) throw Error(ErrorCode::usage, "--table: serve tells people on standard error anyway");
@@ -442,12 +448,15 @@ void serve(const ServeFlags& given, Context& context) {
   Serving serving;
   std::vector<std::string> warnings;
   start_log(context, warnings);
+  if (flags.console.value_or(true)) log::keep_recent(console_log_lines);
   serving.repository = open_repository(flags, service_options.default_model);
   if (std::string line = server::check_worker_flags(flags, *serving.repository); !line.empty()) {
     warn(context, warnings, std::move(line));
   }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
   service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
+  service_options.has_console = flags.console.value_or(service_options.browser_access.listens_on_loopback());
+  if (!service_options.has_console) log::keep_recent(0);
   if (flags.pulls_on_demand && service_options.api_keys.empty() &&
       !service_options.browser_access.listens_on_loopback()) {
     throw Error(ErrorCode::usage,
@@ -484,7 +493,8 @@ void serve(const ServeFlags& given, Context& context) {
   serving.control = open_control(context, service, warnings);
   if (serving.control) record.control = server::own_control_socket();
   serving.record = put_on_record(context, std::move(record), warnings);
-  announce(context, flags, listen, grpc_port, serving.repository->models(), warnings, serving.record != nullptr);
+  announce(context, flags, listen, grpc_port, serving.repository->models(), warnings, serving.record != nullptr,
+           service_options.has_console);
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 

@@ -80,6 +80,9 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
                   "name by which clients may address a server without keys, besides this machine's: "
                   "models.example.org; * for all")
       ->allow_extra_args(false);
+  command.add_flag_function(
+      "--console,!--no-console", [&flags](std::int64_t count) { flags.console = count > 0; },
+      "serve a page for browsers at /console (default: if the server listens on loopback)");
   auto* certificate = command.add_option("--tls-cert", flags.tls_certificate, "certificate chain, PEM");
   auto* key = command.add_option("--tls-key", flags.tls_key, "its key, PEM");
   certificate->needs(key);

@@ -143,6 +143,12 @@ http::Response Service::preflight_answer(const http::Request& request, const Rou
 // Memory that the JSON of a request takes for each of its bytes while it is read, as a measure of the work.
 constexpr std::uint64_t json_reading_bytes_per_byte = 16;
 
+// Probes ask without a key, and are told again and again that something is not ready.
+FailedRequests* Service::failures_of(const Route* route) {
+  const bool is_kept = state_.options.has_console && route != nullptr && route->key != RouteKey::none;
+  return is_kept ? state_.options.failures.get() : nullptr;
+}
+
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RouteMatch match = match_route(exchange->request());
   RequestWork work{.readers = &state_.readers,
@@ -153,7 +159,8 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   const auto origin = exchange->request().headers.find("Origin");
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,
-                                 .page_may_read = origin && state_.options.browser_access.may_read(*origin)});
+                                 .page_may_read = origin && state_.options.browser_access.may_read(*origin),
+                                 .failures = failures_of(match.route)});
   RouteCall call{
       state_,         std::move(traced), std::move(match.name), std::move(match.version), std::move(match.id),
       match.protocol, std::move(work)};

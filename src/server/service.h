@@ -51,6 +51,8 @@ class Service {
   [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match) const;
   /// Why this request may not change the stored models; empty: it may. It has a key where the server has keys.
   [[nodiscard]] std::string refusal_to_change(const http::Request& request) const;
+  /// Where a request of the route is kept if it fails; null: nowhere.
+  [[nodiscard]] FailedRequests* failures_of(const Route* route);
   [[nodiscard]] http::Response preflight_answer(const http::Request& request, const RouteMatch& match) const;
 
   ServiceState state_;

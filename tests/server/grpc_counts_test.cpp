@@ -208,5 +208,31 @@ TEST_F(CountedGrpc, CountsRefusedCalls) {
   EXPECT_EQ(counted("ModelInfer").sent, 0U);
 }
 
+TEST_F(CountedGrpc, KeepsCallsThatFail) {
+  GrpcServerOptions options;
+  options.api_keys = {"first-key-123"};
+  options.failures = std::make_shared<FailedRequests>();
+  serve({"add"}, options);
+  ModelInferResponse response;
+  EXPECT_EQ(infer(add_request({1, 2, 3}), response).error_code(), StatusCode::UNAUTHENTICATED);
+  for (const char* model : {"add", "none", "none"}) {
+    const auto given = context();
+    given->AddMetadata("x-api-key", "first-key-123");
+    given->AddMetadata("x-request-id", "id-of-it");
+    ModelInferRequest request = add_request({1, 2, 3});
+    request.set_model_name(model);
+    (void)stub_->ModelInfer(given.get(), request, &response);
+  }
+  ASSERT_TRUE(settled());
+  const std::vector<FailedRequest> failed = options.failures->all();
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].method, "gRPC");
+  EXPECT_EQ(failed[0].path, "/inference.GRPCInferenceService/ModelInfer");
+  EXPECT_EQ(failed[0].status, "NotFound");
+  EXPECT_THAT(failed[0].reason, HasSubstr("none"));
+  EXPECT_EQ(failed[0].id, "id-of-it");
+  EXPECT_EQ(failed[0].count, 2U);
+}
+
 }  // namespace
 }  // namespace gpux::server

@@ -283,8 +283,22 @@ Status Call::left_status() const {
   return {StatusCode::CANCELLED, "the client has left"};
 }
 
+void Call::keep_failure(StatusCode code, const std::string& reason) const {
+  FailedRequests* failures = state_->options.failures.get();
+  const bool is_kept = code != StatusCode::OK && code != StatusCode::UNAUTHENTICATED && code != StatusCode::CANCELLED;
+  if (failures == nullptr || !is_kept) return;
+  failures->add({.time = std::chrono::system_clock::now(),
+                 .method = "gRPC",
+                 .path = std::string(method_.path),
+                 .status = std::string(grpc_code_names.at(static_cast<std::size_t>(code))),
+                 .reason = reason,
+                 .id = names_.id,
+                 .milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived_).count()});
+}
+
 void Call::finish(const Status& status) {
   code_ = status.error_code();
+  keep_failure(code_, status.error_message());
   // Nothing was begun that a retry would repeat: the client may come again after a second.
   if (code_ == StatusCode::UNAVAILABLE) wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
   hand_over(finished_);
@@ -318,6 +332,7 @@ void Call::give_up(GivenUp reason) {
 
 void Call::cut_off(StatusCode code, const std::string& reason) {
   cut_off_with_ = code;
+  keep_failure(code, reason);
   // Not TryCancel, which could not say why. What has not been written is dropped, and the status goes out: a header is
   // not held up by the client's window.
   grpc_call_cancel_with_status(wire_->context.c_call(), static_cast<grpc_status_code>(code), reason.c_str(), nullptr);

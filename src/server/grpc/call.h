@@ -192,6 +192,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   void let_go();
   void end();
   [[nodiscard]] ::grpc::StatusCode final_code() const;
+  /// Keeps the failure for the console. Not of a call without a key, or whose client has left.
+  void keep_failure(::grpc::StatusCode code, const std::string& reason) const;
 
   std::shared_ptr<CallState> state_;
   std::unique_ptr<Wire> wire_;

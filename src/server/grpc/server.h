@@ -11,6 +11,7 @@
 #include "server/metrics/grpc_counts.h"
 #include "server/models/model_repository.h"
 #include "server/models/probe.h"
+#include "server/requests/failed_requests.h"
 
 namespace gpux::server {
 
@@ -29,6 +30,7 @@ struct GrpcServerOptions {
   std::vector<std::string> api_keys;                          ///< empty: none is asked for
   ProbeLimits probe;                                          ///< of the health service and the Ready methods
   bool log_requests = false;                                  ///< one line of the log for each
+  std::shared_ptr<FailedRequests> failures;                   ///< keeps calls that fail; null: none are kept
   std::uint64_t max_message_bytes = std::uint64_t{64} << 20;  ///< of a request, also when decompressed
   /// For what requests and answers hold, with whatever else takes from it; null: one of http::default_memory_bytes.
   /// Beyond it: UNAVAILABLE.

@@ -38,7 +38,8 @@ std::shared_ptr<ModelDescription> describe(const ServedModel& model) {
   if (model.encoder()) described->encoder = describe_encoder(*model.encoder());
   for (const TextAbility ability :
        {TextAbility::embed, TextAbility::embed_sparse, TextAbility::embed_tokens, TextAbility::classify,
-        TextAbility::rank, TextAbility::tokenize, TextAbility::embed_images, TextAbility::generate, TextAbility::any}) {
+        TextAbility::find_entities, TextAbility::answer_questions, TextAbility::rank, TextAbility::tokenize,
+        TextAbility::embed_images, TextAbility::generate, TextAbility::chat, TextAbility::any}) {
     if (is_able(model, ability)) described->abilities.push_back(ability);
   }
   if (model.engine() != nullptr) described->context_length = model.engine()->context_length();

@@ -243,6 +243,7 @@ std::vector<ModelStatus> ModelRepository::index() const {
     for (const auto& [name, versions] : state_->shared.table.models()) {
       for (const auto& [version, entry] : versions) {
         all.push_back({name, version, entry.state, entry.reason, entry.source.required, entry.failure.has_value()});
+        all.back().memory_bytes = entry.model ? entry.memory_bytes : 0;
         serving.push_back(entry.model);
       }
     }

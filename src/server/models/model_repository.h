@@ -30,6 +30,7 @@ struct ModelStatus {
   bool has_lost_device = false;    ///< it serves, and this process can no longer use its device
   std::size_t devices = 1;         ///< that it has sessions on
   std::size_t devices_out = 0;     ///< of these, those that have failed
+  std::uint64_t memory_bytes = 0;  ///< of the host, that it takes since its load; 0: it is not loaded
 };
 
 struct RepositoryOptions {

@@ -18,6 +18,7 @@
 #include "server/protocols/response_store.h"
 #include "server/protocols/route.h"
 #include "server/requests/browser_access.h"
+#include "server/requests/failed_requests.h"
 #include "server/requests/member_rules.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/time_limits.h"
@@ -33,11 +34,13 @@ struct ServiceOptions {
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
   bool is_strict = false;                         ///< requests with unknown members are refused
-  std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
-  std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
-  unsigned reading_threads = 2;                   ///< for those, at most
-  std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
-  std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
+  bool has_console = false;                       ///< /console answers, and requests that fail are kept for it
+  std::shared_ptr<FailedRequests> failures = std::make_shared<FailedRequests>();  ///< those; of gRPC, too
+  std::uint64_t read_here_bytes = 64 << 10;     ///< longer JSON is not read on the thread that calls handle()
+  std::uint64_t tokenize_here_bytes = 2 << 10;  ///< the same of bodies with texts
+  unsigned reading_threads = 2;                 ///< for those, at most
+  std::size_t max_reading = 1024;               ///< requests that may wait for them; beyond: refused
+  std::chrono::milliseconds keep_alive{10000};  ///< a client that waits for text gets a sign of life this often
   ResponseStoreOptions stored_responses;
   StoreChangeOptions store_changes;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
@@ -67,7 +70,7 @@ struct ServiceState {
   MemberRules member_rules;
   ResponseStore responses;
   StoreChanges changes;
-  RenderedPage metrics_text, metrics_json;
+  RenderedPage metrics_text, metrics_json, console_state;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();
   TimeLimits limits;

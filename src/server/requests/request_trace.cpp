@@ -18,6 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int first_error_status = 400;
+
 bool is_hexadecimal(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
@@ -64,9 +66,20 @@ class Traced : public http::CompletedExchange {
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
     if (options_.page_may_read) allow_page_to_read(response, request().headers["Origin"]);
-    if (!options_.log_request) return;
     const http::Request& asked = request();
+    const bool is_failure = options_.failures != nullptr && response.status >= first_error_status;
+    if (!options_.log_request && !is_failure) return;
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
+    if (is_failure) {
+      options_.failures->add({.time = std::chrono::system_clock::now(),
+                              .method = asked.method,
+                              .path = asked.path,
+                              .status = std::to_string(response.status),
+                              .reason = reason_of(response.text),
+                              .id = names_.id,
+                              .milliseconds = milliseconds});
+    }
+    if (!options_.log_request) return;
     std::vector<log::Field> fields{{"method", asked.method},
                                    {"path", asked.path},
                                    {"status", std::to_string(response.status)},

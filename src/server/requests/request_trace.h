@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "server/http/server.h"
+#include "server/requests/failed_requests.h"
 #include "server/requests/request_work.h"
 
 namespace gpux::server {
@@ -32,6 +33,8 @@ struct TraceOptions {
   RequestDeadline deadline;    ///< answers are written until the time that it has when they are given
   bool log_request = false;    ///< each answer is a line of the log
   bool page_may_read = false;  ///< answers tell a browser that the page of the request's Origin may read them
+  FailedRequests* failures =
+      nullptr;  ///< keeps the answers that are errors; outlives the exchange; null: none are kept
 };
 
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and
