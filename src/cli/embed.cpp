@@ -31,6 +31,7 @@ struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
   std::string store;  ///< --to
+  bool is_hybrid = false;
   embedding::TextForm form;
   ModelArgument words;
   std::vector<std::string> texts;   ///< the words without the model
@@ -224,6 +225,8 @@ void check_store_flags(const EmbedFlags& flags) {
 void embed(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   std::optional<vector_store::StoreUrl> store;
+  if (flags.is_hybrid && flags.store.empty())
+    throw Error(ErrorCode::usage, "--hybrid is for a collection, which --to names");
   if (!flags.store.empty()) {
     store = vector_store::parse_store_url(flags.store);
     check_store_flags(flags);
@@ -249,7 +252,8 @@ void embed(EmbedFlags& flags, Context& context) {
   const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
   if (store) {
-    return embed_to_store(*store, encoder, texts, flags.workers != 0 ? flags.workers : encoder.workers, context);
+    const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
+    return embed_to_store({.url = *store, .is_hybrid = flags.is_hybrid, .workers = workers}, encoder, texts, context);
   }
   if (encoder.embedder->encoder().representation(encoder.options) != embedding::Representation::dense) {
     write_representations(flags, encoder, texts, context);
@@ -285,6 +289,7 @@ void add_embed(CLI::App& program, Context& context) {
   command->add_option("--to", flags->store,
                       "store in a collection: postgres://USER@HOST/DATABASE?collection=NAME, "
                       "qdrant://HOST/COLLECTION, file:PATH");
+  command->add_flag("--hybrid", flags->is_hybrid, "--to: store the model's sparse vectors, too (BGE-M3)");
   add_representation_flags(*command, flags->encoder);
   command->add_flag("--token-names", flags->token_names, "print the token of each weight of a sparse vector, too");
   command->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")

@@ -43,6 +43,20 @@ class WaitingPayloads {
   std::deque<PayloadJson> waiting_;
 };
 
+// By the model's other output, of the texts that have dense vectors already.
+void add_sparse_vectors(const OpenEncoder& encoder, unsigned workers, std::vector<vector_store::Point>& points) {
+  std::size_t read = 0, made = 0;
+  const embedding::TextSource next = [&](std::string& text) {
+    if (read == points.size()) return false;
+    text = points[read++].text;
+    return true;
+  };
+  const embedding::EmbeddingSink keep = [&](std::string_view /*text*/, const embedding::Embedding& embedding) {
+    points[made++].sparse = {embedding.indices, embedding.values};
+  };
+  (void)embedding::embed_all(*encoder.embedder, sparse_options(encoder), next, workers, keep);
+}
+
 }  // namespace
 
 std::string point_id(std::string_view text, const PayloadJson& payload) {
@@ -50,10 +64,10 @@ std::string point_id(std::string_view text, const PayloadJson& payload) {
   return id == payload.end() ? sha256_of(text) : sha256_of("id " + id->dump());
 }
 
-void embed_to_store(const vector_store::StoreUrl& url, const OpenEncoder& encoder, const embedding::Texts& texts,
-                    unsigned workers, const Context& context) {
-  const auto store = vector_store::open_store(url);
-  store->create(facts_of(encoder));
+void embed_to_store(const StoreTarget& target, const OpenEncoder& encoder, const embedding::Texts& texts,
+                    const Context& context) {
+  const auto store = vector_store::open_store(target.url);
+  store->create(facts_of(encoder, target.is_hybrid));
   const auto start = std::chrono::steady_clock::now();
   std::optional<Progress> progress;
   progress.emplace(context, "texts", texts.share_read);
@@ -65,6 +79,11 @@ void embed_to_store(const vector_store::StoreUrl& url, const OpenEncoder& encode
     payloads.push(texts.fields());
     return true;
   };
+  const auto put = [&] {
+    if (target.is_hybrid) add_sparse_vectors(encoder, target.workers, points);
+    store->upsert(points);
+    points.clear();
+  };
   const auto keep = [&](std::string_view text, std::span<const float> vector) {
     PayloadJson payload = payloads.pop();
     points.push_back({.id = point_id(text, payload),
@@ -73,12 +92,10 @@ void embed_to_store(const vector_store::StoreUrl& url, const OpenEncoder& encode
                       .text = std::string(text),
                       .payload = std::move(payload)});
     progress->show(++done);
-    if (points.size() < points_at_once) return;
-    store->upsert(points);
-    points.clear();
+    if (points.size() == points_at_once) put();
   };
-  const std::uint64_t count = embedding::embed_all(*encoder.embedder, encoder.options, next, workers, keep);
-  store->upsert(points);
+  const std::uint64_t count = embedding::embed_all(*encoder.embedder, encoder.options, next, target.workers, keep);
+  put();
   progress.reset();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   store->finish();

@@ -63,9 +63,13 @@ struct Result {
 // --in searches a collection for a text or a vector, and has its texts.
 void check_store_flags(const SearchFlags& flags) {
   if (flags.store.url.empty()) {
-    if (!flags.store.where.empty() || flags.store.is_exact) {
-      throw Error(ErrorCode::usage, fmt::format("search: {} is for a collection, which --in names",
-                                                flags.store.is_exact ? "--exact" : "--where"));
+    const std::pair<bool, std::string_view> of_collections[]{{!flags.store.where.empty(), "--where"},
+                                                             {flags.store.is_exact, "--exact"},
+                                                             {flags.store.is_hybrid, "--hybrid"},
+                                                             {!flags.store.reranker.empty(), "--rerank"}};
+    for (const auto& [is_given, flag] : of_collections) {
+      if (is_given)
+        throw Error(ErrorCode::usage, fmt::format("search: {} is for a collection, which --in names", flag));
     }
     return;
   }
@@ -73,6 +77,10 @@ void check_store_flags(const SearchFlags& flags) {
                                                     {!flags.among.empty(), "texts behind the query"},
                                                     {!flags.images.empty(), "--images"},
                                                     {!flags.texts.empty(), "--texts"}};
+  if (!flags.vector.empty() && (flags.store.is_hybrid || !flags.store.reranker.empty())) {
+    throw Error(ErrorCode::usage, fmt::format("search: {} needs a text, and not --query-vector",
+                                              flags.store.is_hybrid ? "--hybrid" : "--rerank"));
+  }
   for (const auto& [is_given, flag] : refused) {
     if (is_given) throw Error(ErrorCode::usage, fmt::format("search: give --in or {}, not both", flag));
   }
@@ -555,6 +563,10 @@ void add_search(CLI::App& program, Context& context) {
       ->allow_extra_args(false);
   command->add_flag("--exact", flags->store.is_exact,
                     "--in: compare every vector instead of using an approximate index");
+  command->add_flag("--hybrid", flags->store.is_hybrid,
+                    "--in: search the sparse vectors, too, and fuse both by reciprocal ranks");
+  command->add_option("--rerank", flags->store.reranker,
+                      "--in: rank what was found by this model, a cross-encoder (task text-ranking)");
   command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");

@@ -1,5 +1,6 @@
 #include "cli/search_store.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -7,10 +8,12 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "cli/collection_facts.h"
 #include "cli/print_json.h"
 #include "cli/short_text.h"
 #include "cli/table.h"
 #include "gpux/error.h"
+#include "gpux/pipeline.h"
 #include "vector_store/vector_store.h"
 
 namespace gpux::cli {
@@ -52,7 +55,8 @@ std::unique_ptr<VectorStore> open(const StoreSearch& search) {
 
 vector_store::SearchRequest request_of(const StoreSearch& search) {
   vector_store::SearchRequest request;
-  request.count = search.count;
+  constexpr std::size_t min_reranked = 50, times = 4;
+  request.count = search.reranker.empty() ? search.count : std::max(min_reranked, times * search.count);
   request.is_exact = search.is_exact;
   for (const std::string& condition : search.where) {
     request.filter.push_back(vector_store::parse_condition(condition));
@@ -60,9 +64,25 @@ vector_store::SearchRequest request_of(const StoreSearch& search) {
   return request;
 }
 
-void run(VectorStore& store, const vector_store::SearchRequest& request, const Context& context) {
+// The scores are the reranker's. More are found than are wanted: those that it prefers may be among them.
+std::vector<FoundPoint> rerank(const StoreSearch& search, const std::string& query, std::vector<FoundPoint> found) {
+  const Pipeline ranker(search.reranker);
+  std::vector<std::string> texts;
+  for (const FoundPoint& point : found) texts.push_back(point.text);
+  std::vector<FoundPoint> ranked;
+  for (const RankedText& one : ranker.rank(query, texts)) {
+    if (ranked.size() == search.count) break;
+    ranked.push_back(std::move(found[one.index]));
+    ranked.back().score = one.score;
+  }
+  return ranked;
+}
+
+void run(VectorStore& store, const StoreSearch& search, const std::string& query,
+         const vector_store::SearchRequest& request, const Context& context) {
   const auto start = std::chrono::steady_clock::now();
-  const std::vector<FoundPoint> found = store.search(request);
+  std::vector<FoundPoint> found = search.is_hybrid ? search_hybrid(store, request) : store.search(request);
+  if (!search.reranker.empty()) found = rerank(search, query, std::move(found));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say(context, fmt::format("found {} in {:.3f} s", counted(found.size(), "vector"), seconds));
   if (context.wants_json()) {
@@ -83,7 +103,18 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
   vector_store::require_searchable(*store->facts(), encoder.embedder->encoder().model().name,
                                    "sha256:" + encoder.digest, encoder.dimension, store->shown());
   request.vector = encoder.embedder->embed(query, encoder.options);
-  run(*store, request, context);
+  if (search.is_hybrid) {
+    if (store->facts()->sparse_dimension == 0) {
+      throw Error(ErrorCode::usage,
+                  fmt::format("--hybrid: '{}' has dense vectors alone; 'gpux embed --to --hybrid' stores both",
+                              store->shown()));
+    }
+    embedding::EmbedOptions options = sparse_options(encoder);
+    options.role = embedding::TextRole::query;
+    embedding::Embedding sparse = encoder.embedder->represent(query, options);
+    request.sparse = {std::move(sparse.indices), std::move(sparse.values)};
+  }
+  run(*store, search, query, request, context);
 }
 
 void search_store(const StoreSearch& search, std::vector<float> query, const Context& context) {
@@ -91,7 +122,7 @@ void search_store(const StoreSearch& search, std::vector<float> query, const Con
   const auto store = open(search);
   vector_store::require_searchable(*store->facts(), {}, {}, query.size(), store->shown());
   request.vector = std::move(query);
-  run(*store, request, context);
+  run(*store, search, {}, request, context);
 }
 
 }  // namespace gpux::cli

@@ -13,7 +13,8 @@ namespace gpux::cli {
 struct StoreSearch {
   std::string url;
   std::vector<std::string> where;
-  bool is_exact = false;
+  bool is_exact = false, is_hybrid = false;
+  std::string reranker;  ///< a model that ranks what was found; empty: none
   std::size_t count = 10;
 };
 

@@ -71,27 +71,28 @@ bool Daemon::is_active() const {
 }
 
 // Before anything is changed, so that a collection of another model leaves all as it was.
-void Daemon::require_collection(const StateFile& state, const OpenModel& model) const {
+void Daemon::require_collection(const OpenModel& model) {
   if (!sink_) return;
-  if (state.downgrade) {
+  auto opened = store_ ? nullptr : std::make_unique<StoreSink>(*sink_);
+  (store_ ? store_ : opened)->prepare(model.facts);
+  if (opened) store_ = std::move(opened);
+}
+
+void Daemon::apply(StateFile state) {
+  if (sink_ && state.downgrade) {
     throw Error(ErrorCode::invalid_config,
                 format_message("{}: 'downgrade' makes vectors of two models, and a collection has those of one",
                                file_at(state.file)));
   }
-  prepare_collection(*sink_, model.facts);
-}
-
-void Daemon::apply(StateFile state) {
   const bool keeps_model = !state_.file.empty() && same_model(state, state_);
   std::shared_ptr<const OpenModel> model = keeps_model ? declared_ : open_model_(state, {});
-  if (model != nullptr && !keeps_model) require_collection(state, *model);
+  if (model != nullptr && !keeps_model) require_collection(*model);
   const bool keeps_frame = pipeline_ != nullptr && model != nullptr && same_frame(state, state_);
   if (!keeps_frame) {
     std::unique_ptr<Output> output;
     const bool keeps_output = output_ != nullptr && output_->folder == state.output;
     if (model != nullptr && !keeps_output) {
-      output.reset(new Output{state.output, locked(state.output), VectorFolder(state.output), nullptr});
-      if (sink_) output->store = std::make_unique<StoreSink>(*sink_, output->vectors);
+      output.reset(new Output{state.output, locked(state.output), VectorFolder(state.output)});
     }
     take_down();
     const std::scoped_lock lock(mutex_);
@@ -118,7 +119,8 @@ void Daemon::apply(StateFile state) {
 
 void Daemon::set_up(const StateFile& state) {
   const unsigned workers = workers_ != 0 ? workers_ : state.workers.value_or(0);
-  EventSink& sink = output_->store ? static_cast<EventSink&>(*output_->store) : output_->vectors;
+  if (store_) store_->set_folder(output_->vectors);
+  EventSink& sink = store_ ? static_cast<EventSink&>(*store_) : output_->vectors;
   auto pipeline = std::make_unique<EventPipeline>(sink, state.limits, declared_, workers);
   const std::scoped_lock lock(mutex_);
   pipeline_ = std::move(pipeline);

@@ -61,10 +61,9 @@ class Daemon {
     std::filesystem::path folder;
     FileLock lock;
     VectorFolder vectors;
-    std::unique_ptr<StoreSink> store;  ///< null: `vectors` takes the vectors
   };
 
-  void require_collection(const StateFile& state, const OpenModel& model) const;
+  void require_collection(const OpenModel& model);
   void take_down();
   void set_up(const StateFile& state);
   void change_sources(const StateFile& state);
@@ -82,6 +81,7 @@ class Daemon {
   std::shared_ptr<const OpenModel> declared_, lesser_;
   bool is_downgraded_ = false, lesser_failed_ = false;
   std::unique_ptr<Output> output_;
+  std::unique_ptr<StoreSink> store_;  // null: the output folder takes the vectors
   std::unique_ptr<EventPipeline> pipeline_;
   std::vector<std::shared_ptr<Source>> sources_;
   SourceStatus gone_;  // counts of sources that have gone

@@ -22,12 +22,6 @@ void add_json(Json& payload, const char* name, const std::string& json) {
 
 }  // namespace
 
-void prepare_collection(const vector_store::StoreUrl& url, const vector_store::CollectionFacts& facts) {
-  const auto store = vector_store::open_store(url);
-  store->create(facts);
-  store->finish();
-}
-
 vector_store::Point point_of(const EmbeddedEvent& event) {
   vector_store::Point point{
       .id = event.hash, .vector = event.vector, .sparse = {}, .text = event.event.text, .payload = Json::object()};
@@ -47,13 +41,18 @@ vector_store::Point point_of(const EmbeddedEvent& event) {
   return point;
 }
 
-StoreSink::StoreSink(const vector_store::StoreUrl& url, VectorFolder& folder)
-    : folder_(folder),
-      written_(vector_store::open_store(url)),
+StoreSink::StoreSink(const vector_store::StoreUrl& url)
+    : written_(vector_store::open_store(url)),
       asked_(url.kind == vector_store::StoreUrl::Kind::file ? written_ : vector_store::open_store(url)) {}
 
+void StoreSink::prepare(const vector_store::CollectionFacts& facts) {
+  const std::scoped_lock lock(mutex_);
+  asked_->create(facts);
+  asked_->finish();
+}
+
 bool StoreSink::has(const std::string& hash) const {
-  if (folder_.has_rejected(hash)) return true;
+  if (folder_->has_rejected(hash)) return true;
   const std::scoped_lock lock(mutex_);
   bool is_there = false;
   (void)failure_of([&] { is_there = asked_->has(hash); });
@@ -61,7 +60,7 @@ bool StoreSink::has(const std::string& hash) const {
 }
 
 void StoreSink::write(std::span<const EmbeddedEvent> embedded, std::span<const RefusedEvent> refused) {
-  if (!refused.empty()) folder_.write({}, refused);
+  if (!refused.empty()) folder_->write({}, refused);
   std::vector<vector_store::Point> points;
   points.reserve(embedded.size());
   for (const EmbeddedEvent& event : embedded) points.push_back(point_of(event));

@@ -32,7 +32,10 @@ std::vector<FoundPoint> search_hybrid(VectorStore& store, const SearchRequest& r
   std::vector<std::vector<std::string>> lists;
   for (const SearchRequest* one : {&dense, &sparse}) {
     std::vector<std::string>& list = lists.emplace_back();
+    if (one == &sparse && request.sparse.indices.empty()) continue;
     for (FoundPoint& point : store.search(*one)) {
+      // What has no entry in common with the query has no rank.
+      if (one == &sparse && point.score <= 0) continue;
       list.push_back(point.id);
       known.try_emplace(point.id, std::move(point));
     }

@@ -14,7 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from store_program import Program, write_encoder  # noqa: E402
+from store_program import AnyStore, Program, write_encoder  # noqa: E402
 
 GPUX = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -26,7 +26,8 @@ ITEMS = "".join(
 )
 
 
-class File(unittest.TestCase):
+class File(AnyStore, unittest.TestCase):
+    source = SOURCE
     def setUp(self) -> None:
         self.scratch = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self.scratch.name)
@@ -36,6 +37,9 @@ class File(unittest.TestCase):
 
     def tearDown(self) -> None:
         self.scratch.cleanup()
+
+    def url(self, collection: str) -> str:
+        return f"file:{collection}.gpux"
 
     def embed(self, items: str = ITEMS) -> None:
         arguments = ("embed", "encoder", "--field", "text", "-", "--to", "file:items.gpux")

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import postgres_server  # noqa: E402
-from store_program import Program, write_encoder  # noqa: E402
+from store_program import AnyStore, Program, write_encoder  # noqa: E402
 
 GPUX = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -30,7 +30,8 @@ ITEMS = "".join(
 )
 
 
-class Postgres(unittest.TestCase):
+class Postgres(AnyStore, unittest.TestCase):
+    source = SOURCE
     server: postgres_server.Server
 
     @classmethod

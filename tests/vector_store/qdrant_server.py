@@ -17,7 +17,7 @@ import uuid
 from typing import Any
 
 Body = dict[str, Any]
-KEY = "the key"
+KEY = "k3y-0f-tests"
 DISTANCES = {"Cosine", "Dot", "Euclid", "Manhattan"}
 
 

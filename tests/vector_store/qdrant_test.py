@@ -17,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import qdrant_server  # noqa: E402
-from store_program import Program, write_encoder  # noqa: E402
+from store_program import AnyStore, Program, write_encoder  # noqa: E402
 
 GPUX = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -29,7 +29,8 @@ ITEMS = "".join(
 )
 
 
-class Qdrant(unittest.TestCase):
+class Qdrant(AnyStore, unittest.TestCase):
+    source = SOURCE
     def make_points(self) -> qdrant_server.LocalPoints | qdrant_server.ClientPoints:
         return qdrant_server.LocalPoints()
 

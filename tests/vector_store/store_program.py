@@ -53,3 +53,70 @@ class Program:
 
     def search(self, *arguments: str) -> list[dict[str, Any]]:
         return json.loads(self.succeed("search", "--json", "-m", "encoder", *arguments))["results"]
+
+
+def write_hybrid_encoder(folder: pathlib.Path, source: pathlib.Path) -> None:
+    """A small model with dense and sparse vectors, in the form of BGE-M3."""
+    folder.mkdir()
+    shutil.copy(source / "tests/text/data/wordpiece.json", folder / "tokenizer.json")
+    shutil.copy(source / "tests/embedding/representations/bge_m3.onnx", folder / "model.onnx")
+    (folder / "tokenizer_config.json").write_text('{"mask_token": "[MASK]"}')
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 32}')
+    (folder / "config.json").write_text("{}")
+
+
+class AnyStore:
+    """Tests that every store passes: mixed into a TestCase that has `program`, `folder`, `source` and `url`."""
+
+    program: Program
+    folder: pathlib.Path
+    source: pathlib.Path
+
+    def url(self, collection: str) -> str:
+        raise NotImplementedError
+
+    def found(self, *arguments: str) -> list[dict[str, Any]]:
+        return json.loads(self.program.succeed("search", "--json", *arguments))["results"]
+
+    def test_hybrid_search_fuses_ranks(self) -> None:
+        if not (self.folder / "both").exists():
+            write_hybrid_encoder(self.folder / "both", self.source)
+        texts = ["the fox", "who is the fox", "a question", "quick brown fox", "what is an answer", "of the question"]
+        url = self.url("hybrids")
+        self.program.succeed("embed", "both", *texts, "--to", url, "--hybrid")
+        ranks: dict[str, float] = {}
+        for flags in ([], ["--sparse"]):
+            ranked = self.found("both", "who is the fox", *texts, *flags, "--top-k", "6")
+            counted = [one for one in ranked if not flags or one["score"] > 0]
+            assert len(counted) > 1, (flags, ranked)
+            for rank, one in enumerate(counted, start=1):
+                ranks[one["text"]] = ranks.get(one["text"], 0) + 1 / (60 + rank)
+        expected = sorted(ranks.values(), reverse=True)
+        found = self.found("both", "who is the fox", "--in", url, "--hybrid", "--top-k", "6")
+        assert [round(one["score"], 6) for one in found] == [round(score, 6) for score in expected], (found, ranks)
+        assert found[0]["text"] == "who is the fox", found
+        line = self.program.fail("embed", "both", "a", "--to", url, code=6)
+        assert "has sparse vectors beside the dense ones" in line, line
+
+    def test_dense_collections_have_no_hybrid_search(self) -> None:
+        url = self.url("dense")
+        line = self.program.fail("embed", "encoder", "a", "--to", url, "--hybrid", code=2)
+        assert "makes no sparse vectors" in line, line
+        self.program.succeed("embed", "encoder", "a", "--to", url)
+        line = self.program.fail("search", "-m", "encoder", "a", "--in", url, "--hybrid", code=2)
+        assert "has dense vectors alone" in line, line
+
+    def test_a_reranker_orders_what_was_found(self) -> None:
+        if not (self.folder / "ranker").exists():
+            shutil.copytree(self.source / "tests/pipeline/data/rank-mpnet", self.folder / "ranker")
+            shutil.copy(self.source / "tests/text/data/wordpiece.json", self.folder / "ranker/tokenizer.json")
+            self.program.succeed("import", "ranker", "-t", "ranker:1")
+        texts = ["the fox", "a question", "an answer", "what is an answer"]
+        url = self.url("ranked")
+        self.program.succeed("embed", "encoder", *texts, "--to", url)
+        found = self.found("-m", "encoder", "what", "--in", url, "--rerank", "ranker:1")
+        request = json.dumps({"query": "what", "text": texts})
+        scores = json.loads(self.program.succeed("run", "ranker:1", "--json", "-i", request))["scores"]
+        expected = sorted(zip(scores, texts, strict=True), reverse=True)
+        assert [one["text"] for one in found] == [text for _, text in expected], (found, expected)
+        assert abs(found[0]["score"] - expected[0][0]) < 1e-5, (found, expected)

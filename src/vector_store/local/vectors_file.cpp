@@ -15,7 +15,7 @@ using FileJson = nlohmann::json;
 
 constexpr std::string_view file_magic = "GPUXVEC1", segment_magic = "GPUXSEG1";
 constexpr std::uint32_t kind_points = 1, kind_graph = 2;
-constexpr std::size_t header_bytes = 48, segment_bytes = 56, digest_at_header = 16, digest_at_segment = 24;
+constexpr std::size_t header_bytes = 48, segment_bytes = 56, digest_at_header = 16;
 constexpr std::size_t max_facts_bytes = std::size_t{1} << 20;
 constexpr int max_payload_depth = 128;
 
@@ -132,9 +132,10 @@ struct SegmentHead {
 bool read_head(std::span<const std::byte> file, std::uint64_t at, SegmentHead& head, std::string_view shown) {
   const auto rest = file.subspan(static_cast<std::size_t>(at));
   if (rest.size() < segment_bytes) return false;
+  // The end of its digest: the file has grown before these bytes were there.
+  const auto end = rest.subspan(segment_bytes - sizeof(std::uint64_t), sizeof(std::uint64_t));
+  if (std::ranges::all_of(end, [](std::byte b) { return b == std::byte{0}; })) return false;
   if (text_of(rest.first(segment_magic.size())) != segment_magic) {
-    // A file that has grown before its bytes were there.
-    if (std::ranges::all_of(rest.first(segment_bytes), [](std::byte b) { return b == std::byte{0}; })) return false;
     refuse_file(shown, "a part of it does not begin as one");
   }
   Bytes bytes(rest.subspan(segment_magic.size()), shown);
