@@ -29,6 +29,16 @@ pkg_check_modules(GPUX_CURL REQUIRED libcurl>=7.66)
 add_library(gpux_curl_headers INTERFACE)
 target_include_directories(gpux_curl_headers SYSTEM INTERFACE ${GPUX_CURL_INCLUDE_DIRS})
 
+# libpq's header only: the library is opened by the first use of a PostgreSQL store.
+pkg_check_modules(GPUX_PQ REQUIRED libpq)
+add_library(gpux_pq_headers INTERFACE)
+target_include_directories(gpux_pq_headers SYSTEM INTERFACE ${GPUX_PQ_INCLUDE_DIRS})
+
+# usearch's headers: the graph of an approximate index.
+find_path(GPUX_USEARCH_INCLUDE usearch/index.hpp HINTS ${GPUX_DEPS_DIR}/usearch/include REQUIRED)
+add_library(gpux_usearch_headers INTERFACE)
+target_include_directories(gpux_usearch_headers SYSTEM INTERFACE ${GPUX_USEARCH_INCLUDE})
+
 # Linked: a sandbox must not depend on what is installed by chance.
 pkg_check_modules(GPUX_SECCOMP REQUIRED IMPORTED_TARGET libseccomp>=2.5)
 

@@ -14,6 +14,7 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "cli/collection_facts.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/flag_names.h"
@@ -33,6 +34,7 @@ struct DaemonFlags {
   std::string state_file;
   std::optional<std::uint16_t> metrics_port;
   unsigned workers = 0;
+  std::string sink;  ///< --sink
 };
 
 bool is_set(std::initializer_list<const char*> variables) {
@@ -93,6 +95,7 @@ std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given
   model->provider = join(verdict.active);
   model->verdict = line_of(verdict);
   model->workers = encoder.workers;
+  model->facts = facts_of(encoder);
   model->embed = [embedder = std::shared_ptr(std::move(encoder.embedder)),
                   options = encoder.options](const std::string& text) { return embedder->embed(text, options); };
   if (level.empty()) {
@@ -182,7 +185,9 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
   // From the start, so that who ends it while it loads sees it end as a daemon does.
   const Signals signals({SIGHUP});
   FileWatch watch(flags.state_file);
-  daemon::Daemon daemon(open, flags.workers);
+  std::optional<vector_store::StoreUrl> sink;
+  if (!flags.sink.empty()) sink = vector_store::parse_store_url(flags.sink);
+  daemon::Daemon daemon(open, flags.workers, std::move(sink));
   daemon.apply(daemon::read_state_file(flags.state_file));
   std::unique_ptr<http::Server> metrics;
   if (flags.metrics_port) metrics = serve_metrics(*flags.metrics_port, daemon, context);
@@ -215,6 +220,9 @@ void add_daemon(CLI::App& program, Context& context) {
       ->add_option("--state-file", flags->state_file,
                    "the sources and the output of the daemon: 'gpux schema --daemon'")
       ->required();
+  command->add_option("--sink", flags->sink,
+                      "put the vectors into a collection instead of files: postgres://…, qdrant://…, file:PATH, as "
+                      "'gpux embed --to'");
   add_encoder_flags(*command, flags->encoder, WorkerUse::restarted);
   command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));

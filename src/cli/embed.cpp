@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "cli/command.h"
+#include "cli/embed_to_store.h"
 #include "cli/encoder_flags.h"
 #include "cli/print_json.h"
 #include "cli/progress.h"
@@ -29,6 +30,8 @@ namespace {
 struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
+  std::string store;  ///< --to
+  bool is_hybrid = false;
   embedding::TextForm form;
   ModelArgument words;
   std::vector<std::string> texts;   ///< the words without the model
@@ -205,11 +208,34 @@ void embed_images(const EmbedFlags& flags, std::vector<std::string> images, Cont
   report(flags, context, "image", rest.size(), writer.kept(), start);
 }
 
+// --to instead of a file: what is for files, and for other vectors, is refused.
+void check_store_flags(const EmbedFlags& flags) {
+  const auto refuse = [](std::string_view flag) {
+    throw Error(ErrorCode::usage, fmt::format("--to stores dense vectors of texts, without {}", flag));
+  };
+  if (!flags.output.empty()) refuse("--output");
+  if (flags.encoding != "float") refuse("--encoding");
+  if (flags.resume) refuse("--resume; a text that is stored again is the same point");
+  if (flags.token_names) refuse("--token-names");
+  if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
+    refuse("--sparse and --multi-vector");
+  }
+}
+
 void embed(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
+  std::optional<vector_store::StoreUrl> store;
+  if (flags.is_hybrid && flags.store.empty())
+    throw Error(ErrorCode::usage, "--hybrid is for a collection, which --to names");
+  if (!flags.store.empty()) {
+    store = vector_store::parse_store_url(flags.store);
+    check_store_flags(flags);
+    flags.encoder.representation = embedding::Representation::dense;
+  }
   flags.texts = place_model(flags.words, flags.encoder);
   if (std::vector<std::string> images = image_paths(flags, context); !images.empty()) {
     if (flags.token_names) throw Error(ErrorCode::usage, "--token-names is for JSON lines of sparse vectors");
+    if (store) throw Error(ErrorCode::usage, "--to stores vectors of texts, and these are images");
     return embed_images(flags, std::move(images), context);
   }
   if (asks_for_nothing(flags.encoder)) {
@@ -225,6 +251,10 @@ void embed(EmbedFlags& flags, Context& context) {
   }
   const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
+  if (store) {
+    const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
+    return embed_to_store({.url = *store, .is_hybrid = flags.is_hybrid, .workers = workers}, encoder, texts, context);
+  }
   if (encoder.embedder->encoder().representation(encoder.options) != embedding::Representation::dense) {
     write_representations(flags, encoder, texts, context);
   } else {
@@ -256,6 +286,10 @@ void add_embed(CLI::App& program, Context& context) {
       "-o,--output", flags->output,
       "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines; sparse and "
       "multi-vector: FILE.{jsonl,npz}");
+  command->add_option("--to", flags->store,
+                      "store in a collection: postgres://USER@HOST/DATABASE?collection=NAME, "
+                      "qdrant://HOST/COLLECTION, file:PATH");
+  command->add_flag("--hybrid", flags->is_hybrid, "--to: store the model's sparse vectors, too (BGE-M3)");
   add_representation_flags(*command, flags->encoder);
   command->add_flag("--token-names", flags->token_names, "print the token of each weight of a sparse vector, too");
   command->add_option("--encoding", flags->encoding, "encoding of the vectors: float, int8, binary, base64")
@@ -272,6 +306,7 @@ void add_embed(CLI::App& program, Context& context) {
       "  gpux embed all-MiniLM-L6-v2 'a sentence' 'and another'\n"
       "  gpux embed clip @photos/ -o images.npy\n"
       "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl -o vectors.npy --resume\n"
+      "  gpux embed all-MiniLM-L6-v2 --field text @items.jsonl --to postgres://localhost/shop?collection=items\n"
       "  gpux embed splade-v3 --sparse --sparse-top-k 32 --token-names 'a sentence'\n"
       "  gpux embed colbertv2 --prompt query 'what runs?'");
   command->callback([flags, &context] { embed(*flags, context); });

@@ -20,6 +20,8 @@
 #include "cli/inputs.h"
 #include "cli/print_json.h"
 #include "cli/search_images.h"
+#include "cli/search_store.h"
+#include "cli/short_text.h"
 #include "cli/table.h"
 #include "embedding/image_paths.h"
 #include "embedding/representation_file.h"
@@ -48,6 +50,7 @@ struct SearchFlags {
   embedding::TextForm form;
   std::size_t top = 10;
   unsigned workers = 0;
+  StoreSearch store;                     ///< --in
   std::vector<CLI::Option*> about_text;  ///< what says which text, and how it becomes a vector
 };
 
@@ -57,12 +60,42 @@ struct Result {
   std::optional<std::string> id, hash, text, image;
 };
 
+// --in searches a collection for a text or a vector, and has its texts.
+void check_store_flags(const SearchFlags& flags) {
+  if (flags.store.url.empty()) {
+    const std::pair<bool, std::string_view> of_collections[]{{!flags.store.where.empty(), "--where"},
+                                                             {flags.store.is_exact, "--exact"},
+                                                             {flags.store.is_hybrid, "--hybrid"},
+                                                             {!flags.store.reranker.empty(), "--rerank"}};
+    for (const auto& [is_given, flag] : of_collections) {
+      if (is_given)
+        throw Error(ErrorCode::usage, fmt::format("search: {} is for a collection, which --in names", flag));
+    }
+    return;
+  }
+  const std::pair<bool, std::string_view> refused[]{{!flags.place.empty(), "--index"},
+                                                    {!flags.among.empty(), "texts behind the query"},
+                                                    {!flags.images.empty(), "--images"},
+                                                    {!flags.texts.empty(), "--texts"}};
+  if (!flags.vector.empty() && (flags.store.is_hybrid || !flags.store.reranker.empty())) {
+    throw Error(ErrorCode::usage, fmt::format("search: {} needs a text, and not --query-vector",
+                                              flags.store.is_hybrid ? "--hybrid" : "--rerank"));
+  }
+  for (const auto& [is_given, flag] : refused) {
+    if (is_given) throw Error(ErrorCode::usage, fmt::format("search: give --in or {}, not both", flag));
+  }
+  if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
+    throw Error(ErrorCode::usage, "search: --in searches dense vectors, without --sparse and --multi-vector");
+  }
+}
+
 void check_flags(const SearchFlags& flags) {
-  if (flags.place.empty() && flags.among.empty() && flags.images.empty()) {
-    throw Error(
-        ErrorCode::usage,
-        "search: give --index FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, or texts behind the query, or "
-        "--images; 'gpux images' lists models");
+  check_store_flags(flags);
+  if (flags.store.url.empty() && flags.place.empty() && flags.among.empty() && flags.images.empty()) {
+    throw Error(ErrorCode::usage,
+                "search: give --index FILE.{npy,jsonl,vec} or FOLDER, where the vectors are, --in URL, or texts behind "
+                "the query, "
+                "or --images; 'gpux images' lists models");
   }
   if (!flags.images.empty() && (!flags.among.empty() || !flags.texts.empty())) {
     throw Error(ErrorCode::usage, "search: give texts or --images, not both");
@@ -355,17 +388,6 @@ Json to_json(const StoredVectors& vectors, const std::vector<Result>& results) {
   return {{"vectors", vectors.rows}, {"dimension", vectors.dimension}, {"results", std::move(list)}};
 }
 
-// So much of it that a line of a terminal holds.
-std::string beginning_of(const std::string& text) {
-  constexpr std::size_t max_characters = 80;
-  const std::string line = one_line(text);
-  std::size_t at = 0;
-  for (std::size_t count = 0; count < max_characters && at < line.size(); ++count) {
-    at += std::max<std::size_t>(utf8_character(std::string_view(line).substr(at)), 1);
-  }
-  return at == line.size() ? line : line.substr(0, at) + "…";
-}
-
 std::string to_table(const StoredVectors& vectors, const SearchFlags& flags, const std::vector<Result>& results) {
   constexpr std::size_t short_hash = 12;
   Table table{{"RANK", "SCORE", "INDEX"}, {}};
@@ -475,6 +497,15 @@ void search_texts(const SearchFlags& flags, const Context& context) {
   rank_and_show(flags, context, vectors, query);
 }
 
+void search_collection(SearchFlags& flags, const Context& context) {
+  flags.store.count = flags.top;
+  flags.encoder.representation = embedding::Representation::dense;
+  if (!flags.query_image.empty())
+    throw Error(ErrorCode::usage, "search: --in is searched for a text, and not an image");
+  if (flags.query) return search_store(flags.store, flags.encoder, *flags.query, context);
+  search_store(flags.store, read_query(flags.vector), context);
+}
+
 void search(SearchFlags& flags, const Context& context) {
   place_words(flags);
   check_flags(flags);
@@ -482,6 +513,10 @@ void search(SearchFlags& flags, const Context& context) {
     flags.query_image = image_of_query(*flags.query);
   } else if (flags.query) {
     flags.query = embedding::one_text_of(*flags.query, {"search"});
+  }
+  if (!flags.store.url.empty()) {
+    search_collection(flags, context);
+    return;
   }
   if (!flags.images.empty() && flags.place.empty()) {
     search_images(flags, context);
@@ -520,6 +555,18 @@ void add_search(CLI::App& program, Context& context) {
                    "the images to search: a file, a folder, or a list of paths; with --index those of its vectors; "
                    "repeatable")
       ->allow_extra_args(false);
+  command->add_option("--in", flags->store.url,
+                      "search a collection of 'gpux embed --to': postgres://…, qdrant://…, file:PATH");
+  command
+      ->add_option("--where", flags->store.where,
+                   "--in: only points whose payload has KEY=VALUE, as plugin=net or meta.size=3; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("--exact", flags->store.is_exact,
+                    "--in: compare every vector instead of using an approximate index");
+  command->add_flag("--hybrid", flags->store.is_hybrid,
+                    "--in: search the sparse vectors, too, and fuse both by reciprocal ranks");
+  command->add_option("--rerank", flags->store.reranker,
+                      "--in: rank what was found by this model, a cross-encoder (task text-ranking)");
   command->add_option("--top-k", flags->top, "number of results (default: 10)")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 31));
   command->add_option("--texts", flags->texts, "the file with the texts of the vectors in FILE.{npy,jsonl}");
@@ -542,6 +589,7 @@ void add_search(CLI::App& program, Context& context) {
       "Examples:\n"
       "  gpux search all-MiniLM-L6-v2 'a query' 'one text' 'another'\n"
       "  gpux search all-MiniLM-L6-v2 'what runs' --index vectors.npy --texts lines.txt\n"
+      "  gpux search all-MiniLM-L6-v2 'what runs' --in postgres://localhost/shop?collection=items --where kind=shoe\n"
       "  gpux search clip 'a cat' --images photos/\n"
       "  gpux search --query-vector query.npy --index vectors.jsonl --top-k 3");
   command->callback([flags, &context] { search(*flags, context); });

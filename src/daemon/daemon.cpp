@@ -58,7 +58,8 @@ void add_counts(SourceStatus& sum, const SourceStatus& one) {
 
 }  // namespace
 
-Daemon::Daemon(ModelSource open_model, unsigned workers) : open_model_(std::move(open_model)), workers_(workers) {}
+Daemon::Daemon(ModelSource open_model, unsigned workers, std::optional<vector_store::StoreUrl> sink)
+    : open_model_(std::move(open_model)), workers_(workers), sink_(std::move(sink)) {}
 
 Daemon::~Daemon() {
   take_down();
@@ -69,9 +70,23 @@ bool Daemon::is_active() const {
   return pipeline_ != nullptr;
 }
 
+// Before anything is changed, so that a collection of another model leaves all as it was.
+void Daemon::require_collection(const OpenModel& model) {
+  if (!sink_) return;
+  auto opened = store_ ? nullptr : std::make_unique<StoreSink>(*sink_);
+  (store_ ? store_ : opened)->prepare(model.facts);
+  if (opened) store_ = std::move(opened);
+}
+
 void Daemon::apply(StateFile state) {
+  if (sink_ && state.downgrade) {
+    throw Error(ErrorCode::invalid_config,
+                format_message("{}: 'downgrade' makes vectors of two models, and a collection has those of one",
+                               file_at(state.file)));
+  }
   const bool keeps_model = !state_.file.empty() && same_model(state, state_);
   std::shared_ptr<const OpenModel> model = keeps_model ? declared_ : open_model_(state, {});
+  if (model != nullptr && !keeps_model) require_collection(*model);
   const bool keeps_frame = pipeline_ != nullptr && model != nullptr && same_frame(state, state_);
   if (!keeps_frame) {
     std::unique_ptr<Output> output;
@@ -104,7 +119,9 @@ void Daemon::apply(StateFile state) {
 
 void Daemon::set_up(const StateFile& state) {
   const unsigned workers = workers_ != 0 ? workers_ : state.workers.value_or(0);
-  auto pipeline = std::make_unique<EventPipeline>(output_->vectors, state.limits, declared_, workers);
+  if (store_) store_->set_folder(output_->vectors);
+  EventSink& sink = store_ ? static_cast<EventSink&>(*store_) : output_->vectors;
+  auto pipeline = std::make_unique<EventPipeline>(sink, state.limits, declared_, workers);
   const std::scoped_lock lock(mutex_);
   pipeline_ = std::move(pipeline);
 }
@@ -154,6 +171,7 @@ DaemonStatus Daemon::status() const {
   DaemonStatus status;
   status.state_file = state_.file.string();
   status.output = state_.output.string();
+  if (sink_) status.sink = sink_->shown;
   status.started = started_;
   status.now = std::chrono::system_clock::now();
   status.state_file_problem = state_file_problem_;

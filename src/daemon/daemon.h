@@ -15,6 +15,7 @@
 #include "daemon/source.h"
 #include "daemon/state_file.h"
 #include "daemon/status.h"
+#include "daemon/store_sink.h"
 #include "daemon/vector_folder.h"
 
 namespace gpux::daemon {
@@ -23,13 +24,14 @@ namespace gpux::daemon {
 /// level `none`. Errors are reported.
 using ModelSource = std::function<std::shared_ptr<const OpenModel>(const StateFile&, const std::string& level)>;
 
-/// Watches the sources of a state file, and writes a vector for each event. Its state is in OUTPUT/daemon, next to
-/// vectors, timing and rejected, and is consistent at any time: it may be killed. start(), reload() and tick() are
-/// called by one thread.
+/// Watches the sources of a state file, and writes a vector for each event, into a folder or a collection. Its state
+/// is in OUTPUT/daemon, next to vectors, timing and rejected, and is consistent at any time: it may be killed. start(),
+/// reload() and tick() are called by one thread.
 class Daemon {
  public:
-  /// `workers`: events side by side, before what the state file says; 0: not said.
-  Daemon(ModelSource open_model, unsigned workers);
+  /// `workers`: events side by side, before what the state file says; 0: not said. `sink`: the collection of the
+  /// vectors; empty: they are files of the output folder.
+  Daemon(ModelSource open_model, unsigned workers, std::optional<vector_store::StoreUrl> sink = std::nullopt);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -61,6 +63,7 @@ class Daemon {
     VectorFolder vectors;
   };
 
+  void require_collection(const OpenModel& model);
   void take_down();
   void set_up(const StateFile& state);
   void change_sources(const StateFile& state);
@@ -70,6 +73,7 @@ class Daemon {
 
   const ModelSource open_model_;
   const unsigned workers_;
+  const std::optional<vector_store::StoreUrl> sink_;
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
 
   mutable std::mutex mutex_;  // of what status() sees; only the thread of apply() and tick() changes it
@@ -77,6 +81,7 @@ class Daemon {
   std::shared_ptr<const OpenModel> declared_, lesser_;
   bool is_downgraded_ = false, lesser_failed_ = false;
   std::unique_ptr<Output> output_;
+  std::unique_ptr<StoreSink> store_;  // null: the output folder takes the vectors
   std::unique_ptr<EventPipeline> pipeline_;
   std::vector<std::shared_ptr<Source>> sources_;
   SourceStatus gone_;  // counts of sources that have gone

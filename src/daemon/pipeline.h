@@ -16,6 +16,7 @@
 #include "daemon/sink.h"
 #include "daemon/state_file.h"
 #include "gpux/error.h"
+#include "vector_store/collection.h"
 
 namespace gpux::daemon {
 
@@ -24,10 +25,11 @@ struct OpenModel {
   /// The text's vector; from any thread. Errors as of embedding::TextEmbedder::embed().
   std::function<std::vector<float>(const std::string& text)> embed;
   std::string name, digest;
-  std::string level;     ///< empty where a model was named
-  std::string provider;  ///< that holds its nodes
-  std::string verdict;   ///< one line of text
-  unsigned workers = 1;  ///< texts at a time that keep the processors busy
+  std::string level;                    ///< empty where a model was named
+  std::string provider;                 ///< that holds its nodes
+  vector_store::CollectionFacts facts;  ///< of a collection of its vectors
+  std::string verdict;                  ///< one line of text
+  unsigned workers = 1;                 ///< texts at a time that keep the processors busy
 };
 
 /// How an event ended in the pipeline.

@@ -68,6 +68,7 @@ std::string to_json(const DaemonStatus& status) {
                   {"version", version()},
                   {"state_file", status.state_file},
                   {"output", status.output},
+                  {"sink", text_or_null(status.sink)},
                   {"started_at", utc_time(status.started)},
                   {"updated_at", utc_time(status.now)},
                   {"model", text_or_null(status.model)},

@@ -13,6 +13,7 @@ namespace gpux::daemon {
 struct DaemonStatus {
   std::string state_file;
   std::string output;
+  std::string sink;  ///< the collection of the vectors; empty: files of the output folder
   std::chrono::system_clock::time_point started, now;
   std::string model, digest, level, provider, verdict;  ///< empty: no vectors are made
   std::string declared_level;                           ///< what `level` is where it is not downgraded

@@ -125,8 +125,11 @@ VectorFolder::VectorFolder(fs::path folder) : folder_(std::move(folder)) {
 }
 
 bool VectorFolder::has(const std::string& hash) const {
-  return ::access((folder_ / vectors / (hash + ".vec")).c_str(), F_OK) == 0 ||
-         ::access((folder_ / rejected / (hash + ".json")).c_str(), F_OK) == 0;
+  return ::access((folder_ / vectors / (hash + ".vec")).c_str(), F_OK) == 0 || has_rejected(hash);
+}
+
+bool VectorFolder::has_rejected(const std::string& hash) const {
+  return ::access((folder_ / rejected / (hash + ".json")).c_str(), F_OK) == 0;
 }
 
 VectorFolder::Written VectorFolder::put(const char* folder, const std::string& name, std::string_view content) const {

@@ -16,6 +16,8 @@ class VectorFolder final : public EventSink {
   explicit VectorFolder(std::filesystem::path folder);
 
   [[nodiscard]] bool has(const std::string& hash) const override;
+  /// Whether the event was set aside.
+  [[nodiscard]] bool has_rejected(const std::string& hash) const;
   void write(std::span<const EmbeddedEvent> embedded, std::span<const RefusedEvent> refused) override;
 
  private:

@@ -39,6 +39,9 @@ class TextFile {
 
   virtual bool next(std::string& text) = 0;
 
+  /// What stands beside the text that next() gave last.
+  [[nodiscard]] virtual nlohmann::json fields() const = 0;
+
   [[nodiscard]] virtual std::uint64_t bytes_read() const = 0;
 };
 
@@ -86,6 +89,8 @@ class Lines final : public TextFile {
     return false;
   }
 
+  [[nodiscard]] nlohmann::json fields() const override { return fields_; }
+
   [[nodiscard]] std::uint64_t bytes_read() const override { return bytes_; }
 
  private:
@@ -107,7 +112,7 @@ class Lines final : public TextFile {
     throw Error(ErrorCode::invalid_input, format_message("{}:{}: {}", file_.name(), number_, what));
   }
 
-  [[nodiscard]] std::string field_of(const std::string& line) const {
+  [[nodiscard]] std::string field_of(const std::string& line) {
     nlohmann::json object;
     try {
       object = parse_bounded_json(line);
@@ -120,11 +125,15 @@ class Lines final : public TextFile {
     const auto found = object.find(field_);
     if (found == object.end()) refuse({fmt::format("there is no field '{}'", field_)});
     if (!found->is_string()) refuse({fmt::format("field '{}' is no text", field_)});
-    return found->get<std::string>();
+    std::string text = found->get<std::string>();
+    object.erase(found);
+    fields_ = std::move(object);
+    return text;
   }
 
   OpenFile file_;
   const std::string& field_;
+  nlohmann::json fields_ = nlohmann::json::object();
   char* line_ = nullptr;
   std::size_t room_ = 0;
   std::uint64_t number_ = 0, bytes_ = 0;
@@ -144,6 +153,7 @@ class Column final : public TextFile {
       refuse({fmt::format("there are two columns '{}'", column)});
     }
     index_ = static_cast<std::size_t>(found - fields_.begin());
+    header_ = fields_;
   }
 
   bool next(std::string& text) override {
@@ -151,6 +161,14 @@ class Column final : public TextFile {
     if (fields_.size() != width_) refuse({fmt::format("{} fields, the header has {}", fields_.size(), width_)});
     text = std::move(fields_[index_]);
     return true;
+  }
+
+  [[nodiscard]] nlohmann::json fields() const override {
+    nlohmann::json others = nlohmann::json::object();
+    for (std::size_t i = 0; i < header_.size(); ++i) {
+      if (i != index_) others[header_[i]] = fields_[i];
+    }
+    return others;
   }
 
   [[nodiscard]] std::uint64_t bytes_read() const override { return reader_.bytes(); }
@@ -162,7 +180,7 @@ class Column final : public TextFile {
 
   OpenFile file_;
   text::CsvReader reader_;
-  std::vector<std::string> fields_;
+  std::vector<std::string> header_, fields_;
   std::size_t width_ = 0, index_ = 0;
 };
 
@@ -217,6 +235,9 @@ class Arguments {
       file_ = open(argument);
     }
   }
+
+  // The file of the latest text is open until the next one is requested.
+  [[nodiscard]] nlohmann::json fields() const { return file_ ? file_->fields() : nlohmann::json::object(); }
 
   [[nodiscard]] std::optional<double> share_read() const {
     if (!bytes_) return std::nullopt;
@@ -312,7 +333,8 @@ Texts texts_of(std::vector<std::string> arguments, TextForm form) {
   }
   const auto texts = std::make_shared<Arguments>(std::move(arguments), std::move(form));
   return {.next = [texts](std::string& text) { return texts->next(text); },
-          .share_read = [texts] { return texts->share_read(); }};
+          .share_read = [texts] { return texts->share_read(); },
+          .fields = [texts] { return texts->fields(); }};
 }
 
 }  // namespace gpux::embedding

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "embedding/embed_all.h"
 #include "gpux/error.h"
 
@@ -22,6 +24,9 @@ struct Texts {
   TextSource next;
   /// 0 to 1 of the bytes; empty where their number is not known, as of a pipe. From any thread.
   std::function<std::optional<double>()> share_read;
+  /// The other members of the JSON object, or columns of the record, that had the text which `next` gave last; an empty
+  /// object where a text is a whole line. Called by the thread that called `next`.
+  std::function<nlohmann::json()> fields;
 };
 
 /// Checks a text given as an argument. Errors usage where it is the name of a file, which was forgotten an @ more often

@@ -1,0 +1,1 @@
+//! Empty: the headers are what is needed.

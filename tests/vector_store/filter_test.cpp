@@ -1,0 +1,65 @@
+#include "vector_store/filter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gpux/error.h"
+
+namespace gpux::vector_store {
+namespace {
+
+using Json = nlohmann::json;
+using testing::ElementsAre;
+
+TEST(Filter, ConditionsAreReadByTheFormOfTheirValue) {
+  const std::pair<const char*, Condition> table[]{
+      {"plugin=net", {{"plugin"}, "net"}},
+      {"a.b.c=x=y", {{"a", "b", "c"}, "x=y"}},
+      {"size=3", {{"size"}, 3}},
+      {"size=3.5", {{"size"}, 3.5}},
+      {"size=\"3\"", {{"size"}, "3"}},
+      {"is_new=true", {{"is_new"}, true}},
+      {"owner=null", {{"owner"}, nullptr}},
+      {"name=", {{"name"}, ""}},
+      {"name=[1]", {{"name"}, "[1]"}},
+      {"name={\"a\": 1}", {{"name"}, "{\"a\": 1}"}},
+      {"name=007", {{"name"}, "007"}},
+  };
+  for (const auto& [text, condition] : table) EXPECT_EQ(parse_condition(text), condition) << text;
+  for (const char* wrong : {"", "plugin", "=net", "a..b=1", ".a=1", "a.=1", "a\xff=1"}) {
+    EXPECT_THROW((void)parse_condition(wrong), Error) << wrong;
+  }
+}
+
+TEST(Filter, MatchesAPayloadThatHasAllOfIt) {
+  const Json payload =
+      Json::parse(R"({"plugin": "net", "size": 3, "meta": {"user": "root", "tags": ["a", "b"]}, "x": null})");
+  const std::pair<std::vector<const char*>, bool> table[]{
+      {{}, true},
+      {{"plugin=net"}, true},
+      {{"plugin=net", "size=3"}, true},
+      {{"size=3.0"}, true},
+      {{"plugin=net", "size=4"}, false},
+      {{"size=\"3\""}, false},
+      {{"meta.user=root"}, true},
+      {{"meta.tags=b"}, true},
+      {{"meta.tags=c"}, false},
+      {{"meta=root"}, false},
+      {{"plugin.name=net"}, false},
+      {{"x=null"}, true},
+      {{"y=null"}, false},
+  };
+  for (const auto& [texts, expected] : table) {
+    Filter filter;
+    for (const char* text : texts) filter.push_back(parse_condition(text));
+    EXPECT_EQ(matches(payload, filter), expected) << testing::PrintToString(texts);
+  }
+}
+
+TEST(Filter, IsWhatAPayloadContains) {
+  EXPECT_THAT(containment_of({parse_condition("a.b=1"), parse_condition("c=x\"y")}),
+              ElementsAre(R"({"a":{"b":1}})", R"({"c":"x\"y"})"));
+}
+
+}  // namespace
+}  // namespace gpux::vector_store
