@@ -98,7 +98,6 @@ void copy_to(const std::filesystem::path& file) {
 }
 
 void note(std::string_view line) {
-  add_recent(Level::info, line);
   if (copy() == nullptr) return;
   try {
     copy()->log(spdlog::details::log_msg("gpux", spdlog::level::info, one_line(line)));

@@ -75,9 +75,15 @@ std::string address_of(const ServeFlags& flags, const server::ListenAddress& lis
 }
 
 // Messages also go to the log that `gpux logs` shows.
-void tell(const Context& context, const std::string& line) {
+void list_route(const Context& context, const std::string& line) {
   say(context, line);
   log::note(line);
+}
+
+// And to that of the console.
+void tell(const Context& context, const std::string& line) {
+  list_route(context, line);
+  log::add_recent(log::Level::info, line);
 }
 
 // Null where it is off: by --no-grpc, or because its port is taken and nobody asked for that very port.
@@ -139,23 +145,25 @@ void announce(const Context& context, const ServeFlags& flags, const server::Lis
   tell(context, fmt::format("listening on {}{}", address,
                             flags.unix_path.empty() ? "" : fmt::format(" and unix:{}", flags.unix_path)));
   if (models.size() == 1 || !server::default_model(flags).empty())
-    tell(context, fmt::format("  POST {}/predict", address));
+    list_route(context, fmt::format("  POST {}/predict", address));
   for (const auto& model : models) {
-    tell(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
+    list_route(context, fmt::format("  POST {}/v2/models/{}/infer", address, model->name()));
   }
   if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->encoder() != nullptr; })) {
-    tell(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
+    list_route(context, fmt::format("  POST {}/v1/embeddings /embed /similarity /tokenize /decode", address));
   }
   if (std::any_of(models.begin(), models.end(), [](const auto& model) { return model->engine() != nullptr; })) {
-    tell(context, fmt::format("  POST {}/v1/chat/completions /v1/responses /v1/messages /v1/completions /api/chat "
-                              "/api/generate",
-                              address));
+    list_route(context,
+               fmt::format("  POST {}/v1/chat/completions /v1/responses /v1/messages /v1/completions /api/chat "
+                           "/api/generate",
+                           address));
   }
-  tell(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
-  if (has_console) tell(context, fmt::format("  console {}/console", address));
+  list_route(context, fmt::format("  GET  {}/docs /health /info /metrics /v2", address));
+  if (has_console) list_route(context, fmt::format("  console {}/console", address));
   if (grpc_port) {
-    tell(context, fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
-                              host_and_port(listen.host, *grpc_port), flags.tls_certificate.empty() ? "" : ", TLS"));
+    list_route(context,
+               fmt::format("  gRPC {} (Open Inference Protocol, health, reflection{})",
+                           host_and_port(listen.host, *grpc_port), flags.tls_certificate.empty() ? "" : ", TLS"));
   }
   if (!context.json) return;
   std::string text = R"({"address": )";
@@ -438,6 +446,15 @@ void tell_of_store(const Context& context, const server::ModelRepository& reposi
   tell(context, fmt::format("{} of the store, each loaded when a request names it", counted(count, "model")));
 }
 
+void require_key_for_pulls(const ServeFlags& flags, const server::ServiceOptions& service,
+                           const server::ListenAddress& listen) {
+  if (!flags.pulls_on_demand || !service.api_keys.empty() || service.browser_access.listens_on_loopback()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("--allow-pull: other machines reach {}, and could fill the disk without an API key; "
+                          "--api-key-file sets keys",
+                          listen.host));
+}
+
 // The last lines of the log that the console shows.
 constexpr std::size_t console_log_lines = 200;
 
@@ -457,13 +474,7 @@ void serve(const ServeFlags& given, Context& context) {
   service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
   service_options.has_console = flags.console.value_or(service_options.browser_access.listens_on_loopback());
   if (!service_options.has_console) log::keep_recent(0);
-  if (flags.pulls_on_demand && service_options.api_keys.empty() &&
-      !service_options.browser_access.listens_on_loopback()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--allow-pull: other machines reach {}, and could fill the disk without an API key; "
-                            "--api-key-file sets keys",
-                            listen.host));
-  }
+  require_key_for_pulls(flags, service_options, listen);
 
   raise_file_limit();
   const Signals signals;

@@ -41,7 +41,8 @@ TEST(Log, KeepsTheLastLines) {
   debug("is not shown");
   const std::vector<Field> fields{{"path", "/a b\n"}};
   write(Level::warning, "two \"quoted\"", fields);
-  note(std::string(10'000, 'n'));
+  info("{}", std::string(10'000, 'n'));
+  note("a line for the file alone");
   (void)testing::internal::GetCapturedStderr();
   const std::vector<RecentLine> lines = recent();
   ASSERT_EQ(lines.size(), 2U);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/chat_model.h"
 #include "cli/serving.h"
 
 namespace gpux::test {
@@ -184,6 +185,24 @@ TEST(ServeConsole, KeepsTheRequestsThatFailedAndTheLog) {
   EXPECT_THAT(log, HasSubstr("ran on cpu (1 of 1 nodes)"));
   EXPECT_THAT(log, HasSubstr("listening on http://127.0.0.1:"));
   EXPECT_THAT(log, Not(HasSubstr(GPUX_SOURCE_DIR)));
+}
+
+// Such an answer has the status of a success.
+TEST(ServeConsole, KeepsTextsThatFailInTheMiddle) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"chatty"});
+  const Json body{{"messages", Json::array({{{"role", "user"}, {"content", "a"}}})},
+                  {"guided_regex", "[ab]{1000}"},
+                  {"max_tokens", 500},
+                  {"n", 64},
+                  {"stream", true}};
+  const Answered answer = server.ask(post("/v1/chat/completions", body.dump(), "X-Request-Timeout-Ms: 400\r\n"));
+  EXPECT_THAT(answer.body, HasSubstr("not finished in time"));
+  const Json failures = server.json(get("/console/records")).at("failures");
+  ASSERT_EQ(failures.size(), 1U) << failures;
+  EXPECT_EQ(failures.at(0).at("status"), answer.status == 200 ? "504 in a stream" : "504");
+  EXPECT_THAT(failures.at(0).at("reason").get<std::string>(), HasSubstr("not finished in time"));
 }
 
 TEST(ServeConsole, IsInTheOpenApiDocument) {

@@ -1,9 +1,37 @@
 #include "server/requests/request_trace.h"
 
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace gpux::server {
 namespace {
+
+/// Takes whatever is given.
+class TakingExchange : public http::Exchange {
+ public:
+  explicit TakingExchange(http::Request request) : request_(std::move(request)) {}
+
+  [[nodiscard]] const http::Request& request() const noexcept override { return request_; }
+
+  void respond(http::Response) override {}
+
+  void on_gone(std::function<void()>) override {}
+
+  void start(http::Response) override {}
+
+  Flow write(http::Piece) override { return Flow::go; }
+
+  void on_room(std::function<void()>) override {}
+
+  void finish() override {}
+
+ private:
+  http::Request request_;
+};
 
 TEST(TraceParent, IsReadAsTheStandardHasIt) {
   const auto context = read_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
@@ -32,6 +60,38 @@ TEST(TraceParent, IsNoneWhereItIsDamaged) {
        }) {
     EXPECT_FALSE(read_traceparent(text)) << text;
   }
+}
+
+TEST(TracedExchange, KeepsTheFailureThatItsClientGot) {
+  FailedRequests failures;
+  http::Request request;
+  request.method = "POST";
+  request.path = "/predict";
+  request.headers.add("X-Request-Id", "id-of-it");
+  const auto ask = [&] { return trace(std::make_shared<TakingExchange>(request), {.failures = &failures}); };
+  const http::Response late = http::Response::error(504, "late"), wrong = http::Response::error(400, "wrong");
+
+  // As where a deadline passes after the answer, or in the middle of it.
+  const auto answered = ask();
+  answered->respond(http::Response::json(200, "{}"));
+  answered->respond(late);
+  const auto streamed = ask();
+  streamed->start(http::Response::streamed("text/event-stream"));
+  streamed->respond(late);
+  EXPECT_TRUE(failures.all().empty());
+
+  const auto failed = ask();
+  failed->respond(wrong);
+  failed->respond(late);
+  const std::vector<FailedRequest> all = failures.all();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].method, "POST");
+  EXPECT_EQ(all[0].path, "/predict");
+  EXPECT_EQ(all[0].status, "400");
+  EXPECT_EQ(all[0].reason, "wrong");
+  EXPECT_EQ(all[0].id, "id-of-it");
+  trace(std::make_shared<TakingExchange>(request), {})->respond(wrong);
+  EXPECT_EQ(failures.all().size(), 1U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +66,25 @@ TEST(StreamedAnswers, EndBehindWhatWaits) {
   exchange->make_room();
   EXPECT_NE(exchange->sent().find(R"("done_reason":"length")"), std::string::npos) << exchange->sent();
   EXPECT_TRUE(exchange->is_finished());
+}
+
+TEST(StreamedAnswers, TellOfErrorsAfterTheyHaveBegun) {
+  for (const bool has_begun : {false, true}) {
+    std::vector<std::string> told;
+    int refused = 0;
+    const auto refuse = [&](const Error&) {
+      ++refused;
+      return http::Response();
+    };
+    const auto answer =
+        std::make_shared<StreamedAnswer>(std::make_shared<NarrowExchange>(), ollama_answer_events({}), refuse,
+                                         [&](const Error& error) { told.push_back(error.message()); });
+    if (has_begun) answer->write({.is_first = true, .text = "a"});
+    answer->fail(Error(ErrorCode::deadline_exceeded, "late"));
+    answer->fail(Error(ErrorCode::internal, "later"));
+    EXPECT_EQ(told, has_begun ? std::vector<std::string>{"late"} : std::vector<std::string>{});
+    EXPECT_EQ(refused, has_begun ? 0 : 1);
+  }
 }
 
 // The end of a response repeats its text several times: the transport would give up a client that has so much to read.

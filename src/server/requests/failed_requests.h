@@ -16,7 +16,7 @@ struct FailedRequest {
   std::chrono::system_clock::time_point time;  ///< of the answer; of the last one where several were alike
   std::string method;                          ///< "POST", or "gRPC"
   std::string path;                            ///< without its query
-  std::string status;                          ///< "404", or gRPC's "NotFound"
+  std::string status;                          ///< "404", "504 in a stream", or gRPC's "NotFound"
   std::string reason;                          ///< the message that the client got
   std::string id;                              ///< X-Request-Id
   double milliseconds = 0;                     ///< from its arrival to its answer

@@ -66,6 +66,8 @@ class Traced : public http::CompletedExchange {
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
     if (options_.page_may_read) allow_page_to_read(response, request().headers["Origin"]);
+    // The transport ignores a later one, as a deadline gives.
+    if (is_answered_.exchange(true, std::memory_order_relaxed)) return;
     const http::Request& asked = request();
     const bool is_failure = options_.failures != nullptr && response.status >= first_error_status;
     if (!options_.log_request && !is_failure) return;
@@ -96,6 +98,7 @@ class Traced : public http::CompletedExchange {
 
   TraceOptions options_;
   RequestNames names_;
+  mutable std::atomic<bool> is_answered_ = false;
 };
 
 }  // namespace
