@@ -247,6 +247,11 @@ TEST(Layers, OnlyTheRegistryModuleNamesCurl) {
   expect_named_only_in({"registry/http/"}, {"<curl/", "CURLOPT_", "CURLcode", "curl_easy"});
 }
 
+TEST(Layers, OnlyTheFoldersForThemOfVectorStoresNameTheirLibraries) {
+  expect_named_only_in({"vector_store/postgres/"}, {"<libpq", "PGconn", "PGresult", "PGRES_"});
+  expect_named_only_in({"vector_store/local/"}, {"<usearch/", "unum::"});
+}
+
 // Where a test sees the order of writes, syncs and renames (base/durability.h), and no temporary folder is left behind.
 TEST(Layers, OnlyBaseMakesFilesDurableAndTemporary) {
   expect_named_only_in({"base/"}, {"::fsync(", "::fdatasync(", "::syncfs(", "::pwrite(", "std::rename(", "::mkdtemp(",
