@@ -49,6 +49,11 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   request.deadline = work_.request.deadline.time();
   request.constraint = constraint_;
   request.number = number_;
+  if (request.settings.prompt_log_probabilities) {
+    request.on_prompt = [self, choice](const std::vector<TokenScore>& scores) {
+      call_guarded([&] { self->tell([&](GenerationListener& listener) { listener.prompt(choice, scores); }); });
+    };
+  }
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });
   };

@@ -102,6 +102,7 @@ struct Planned {
   Prompts prompts;
   std::optional<generation::AnswerSettings> answer;  // none: the text is the answer
   std::optional<std::string> prompt_text;            // of a conversation; none: it is not kept
+  std::vector<std::string> echoes;                   // of prompts that are continued
 };
 
 // Refuses a text that no context holds, and holds what its tokens take while they are made.
@@ -163,6 +164,12 @@ void continue_earlier(const ServedModel& model, const TokenIds& earlier, std::ve
   prompt.insert(begins_anew ? prompt.erase(prompt.begin()) : prompt.begin(), earlier.begin(), earlier.end());
 }
 
+// The prompt as a text. What the vocabulary has not, the engine refuses.
+std::string echo_of(const ServedModel& model, const TextInput& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return model.engine()->tokenizer().decode(std::get<TokenIds>(prompt), false);
+}
+
 // Whether all prompts are tokens.
 bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& request, Planned& planned) {
   if (auto* chat = std::get_if<generation::ChatRequest>(&request.asked)) {
@@ -176,6 +183,7 @@ bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& req
   MemoryShare scratch(call.work.memory);
   const auto* text = std::get_if<std::string>(&prompt);
   if (text != nullptr) hold_for_tokens(call, *text, model.engine()->context_length(), request.members, scratch);
+  if (continuation.echoes) planned.echoes.push_back(echo_of(model, prompt));
   planned.prompts.push_back(
       continuation.suffix.empty()
           ? tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer())
@@ -267,7 +275,8 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
   }
   auto writer = std::make_shared<AnswerWriter>(
       std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),
-      request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>());
+      request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>(),
+      std::move(planned.echoes));
   GenerationJob::Work work{.asked = std::move(asked),
                            .prompts = std::move(planned.prompts),
                            .answers = request.answers,
