@@ -59,7 +59,7 @@ void check_prompt_only(const GenerationSettings& settings) {
   };
   if (settings.max_tokens != 0) refuse({setting_named("max_tokens")});
   if (settings.min_tokens != 0) refuse({setting_named("min_tokens")});
-  if (settings.constraint.kind != OutputConstraint::Kind::none) refuse(format_message("a constraint"));
+  if (settings.constraint.kind != OutputConstraint::Kind::none) refuse({std::string("a constraint")});
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void check(const GenerationSettings& settings) {
     throw Error(ErrorCode::usage, format_message("{} has {} bytes; accepted: up to {}", setting_named("cache_salt"),
                                                  settings.cache_salt.size(), limit_salt_bytes));
   }
-  constexpr std::uint32_t limit_scores = 20;
+  static constexpr std::uint32_t limit_scores = 20;
   const auto check_scores = [](const Subject& name, std::uint32_t count) {
     if (count <= limit_scores) return;
     throw Error(ErrorCode::usage, format_message("{} is {}; accepted: 0 to {}", name, count, limit_scores));

@@ -271,7 +271,9 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
     }
     EXPECT_EQ(name, call["function"]["name"].get<std::string>());
     EXPECT_EQ(written, call["function"]["arguments"].get<std::string>());
-    if (arguments.size() == 2) EXPECT_GE(parts, 5) << "arguments come as they are generated";
+    if (arguments.size() == 2) {
+      EXPECT_GE(parts, 5) << "arguments come as they are generated";
+    }
 
     body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "weather"}}}};
     EXPECT_EQ(chat(body)["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather");
@@ -307,8 +309,11 @@ TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
       {"temperature", 0},
       {"tools", Json::array({{{"name", "weather"}, {"input_schema", weather["function"]["parameters"]}}})},
       {"tool_choice", {{"type", "any"}}}};
-  for (const Json& block : server_->json(post("/v1/messages", for_anthropic.dump()))["content"]) {
-    if (block["type"] == "tool_use") EXPECT_TRUE(block["input"].is_object());
+  const Json answer = server_->json(post("/v1/messages", for_anthropic.dump()));
+  for (const Json& block : answer["content"]) {
+    if (block["type"] == "tool_use") {
+      EXPECT_TRUE(block["input"].is_object());
+    }
   }
 }
 
@@ -1074,7 +1079,7 @@ TEST(ServeCompletions, RepeatAndScoreThePrompt) {
   const Program gpux;
   store_chat_model(gpux, "chatty", plain_template);
   const Serving server(gpux, {"chatty", "--no-grpc"});
-  const Json body{{"prompt", "a b c"}, {"max_tokens", 4}, {"temperature", 0}, {"ignore_eos", true}, {"logprobs", 2}};
+  const Json body{{"prompt", "abcd?"}, {"max_tokens", 4}, {"temperature", 0}, {"ignore_eos", true}, {"logprobs", 2}};
   const auto choice = [&](Json asked) { return server.json(post("/v1/completions", asked.dump()))["choices"][0]; };
   const auto with = [&](const Json& members) {
     Json changed = body;
@@ -1083,20 +1088,24 @@ TEST(ServeCompletions, RepeatAndScoreThePrompt) {
   };
   const Json plain = choice(body), echoed = choice(with({{"echo", true}}));
   const std::string text = plain["text"];
-  EXPECT_EQ(echoed["text"], "a b c" + text);
+  EXPECT_EQ(echoed["text"], "abcd?" + text);
   const Json& scores = echoed["logprobs"];
   const std::size_t count = scores["tokens"].size();
   ASSERT_EQ(count, 5 + 4) << "tokens are characters: " << scores;
-  EXPECT_EQ(scores["text_offset"], Json::parse("[0,1,2,3,4,5,6,7,8]"));
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(scores["text_offset"][i], i);
   EXPECT_TRUE(scores["token_logprobs"][0].is_null());
   EXPECT_TRUE(scores["top_logprobs"][0].is_null());
   for (std::size_t i = 1; i < count; ++i) EXPECT_LE(scores["token_logprobs"][i], 0);
   EXPECT_EQ(scores["top_logprobs"][1].size(), 2);
-  EXPECT_EQ(scores["tokens"][2], "b");
+  EXPECT_EQ(scores["tokens"][2], "c");
+  // The vocabulary has no space.
+  const Json gaps = choice(with({{"prompt", "a bb c"}, {"echo", true}}));
+  const std::vector<int> offsets = gaps["logprobs"]["text_offset"];
+  EXPECT_EQ(std::vector<int>(offsets.begin(), offsets.begin() + 7), (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
 
   // What evaluations of models ask for: the scores of a prompt alone.
   const Json scored = choice(with({{"echo", true}, {"max_tokens", 0}}));
-  EXPECT_EQ(scored["text"], "a b c");
+  EXPECT_EQ(scored["text"], "abcd?");
   EXPECT_EQ(scored["finish_reason"], "length");
   for (std::size_t i = 1; i < 5; ++i) {
     EXPECT_EQ(scored["logprobs"]["token_logprobs"][i], scores["token_logprobs"][i]) << i;
@@ -1106,7 +1115,7 @@ TEST(ServeCompletions, RepeatAndScoreThePrompt) {
   EXPECT_EQ(choice(with({{"max_tokens", 0}}))["text"], "");
   Json unscored = with({{"echo", true}, {"max_tokens", 0}});
   unscored.erase("logprobs");
-  EXPECT_EQ(choice(unscored)["text"], "a b c");
+  EXPECT_EQ(choice(unscored)["text"], "abcd?");
   EXPECT_TRUE(choice(unscored)["logprobs"].is_null());
 
   // vLLM's form.
@@ -1128,7 +1137,7 @@ TEST(ServeCompletions, RepeatAndScoreThePrompt) {
 
   const std::string stream = server.ask(post("/v1/completions", with({{"echo", true}, {"stream", true}}).dump())).body;
   EXPECT_THAT(stream,
-              HasSubstr(R"("text":"a b c","logprobs":{"tokens":["a"," ","b"," ","c"],"token_logprobs":[null,)"));
+              HasSubstr(R"("text":"abcd?","logprobs":{"tokens":["a","b","c","d","?"],"token_logprobs":[null,)"));
   EXPECT_THAT(stream, HasSubstr(R"("text_offset":[5]})"));
 
   const auto refusal = [&](const Json& members) {

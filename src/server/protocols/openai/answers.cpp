@@ -96,18 +96,28 @@ class CompletionScores {
   bool has_most_probable_ = false;
 };
 
-// Tokens that stand for no part of the prompt, as the one that begins all texts, take no place in it.
+// Tokens that stand for no part of the prompt, as the one that begins all texts, take no place in it. A token for what
+// the vocabulary has not is as long as the text up to the next one.
 void add_prompt_scores(CompletionScores& to, const std::vector<TokenScore>& scores, std::string_view prompt) {
+  constexpr std::size_t longest_gap_bytes = 64;
   std::size_t place = 0, offset = 0;
+  bool has_gap = false;
   for (const TokenScore& score : scores) {
-    to.add(score, offset);
     std::string_view bytes = score.chosen.bytes;
     const std::string_view left = prompt.substr(place);
     // The space with which SentencePiece begins a text.
     if (place == 0 && bytes.starts_with(' ') && !left.starts_with(' ')) bytes.remove_prefix(1);
-    if (!left.starts_with(bytes)) continue;
+    const std::size_t at = left.substr(0, has_gap ? longest_gap_bytes : bytes.size()).find(bytes);
+    if (at == std::string_view::npos) {
+      has_gap = true;
+      to.add(score, offset);
+      continue;
+    }
+    has_gap = false;
+    offset += count_characters(left.substr(0, at));
+    to.add(score, offset);
     offset += count_characters(bytes);
-    place += bytes.size();
+    place += at + bytes.size();
   }
 }
 
