@@ -44,7 +44,11 @@ struct GenerationSettings {
   bool ignores_end = false;                                 ///< the model's end tokens end nothing
   bool log_probabilities = false;                           ///< GeneratedToken::score is filled
   std::uint32_t top_log_probabilities = 0;                  ///< most probable tokens in each score; 0 to 20
-  bool shows_special_tokens = false;                        ///< the text has special tokens, too
+  /// Completion::prompt_scores is filled, with so many most probable tokens each; 0 to 20. The prompt then runs token
+  /// by token, like a text.
+  std::optional<std::uint32_t> prompt_log_probabilities;
+  bool prompt_only = false;           ///< no token is generated; not with max_tokens, min_tokens, a constraint
+  bool shows_special_tokens = false;  ///< the text has special tokens, too
   /// Keys and values of earlier prompts serve prompts of the same salt alone; up to 1,024 bytes.
   std::string cache_salt;
   OutputConstraint constraint;  ///< the form of the text; not with ignores_end. A complete text that nothing can follow
@@ -61,6 +65,7 @@ struct TokenLogProbability {
 /// A generated token and the most probable ones in its place.
 struct TokenScore {
   TokenLogProbability chosen;
+  std::size_t rank = 1;                            ///< 1 + the number of tokens that are more probable
   std::vector<TokenLogProbability> most_probable;  ///< the highest first
 };
 
@@ -94,7 +99,9 @@ struct Completion {
   std::string held_text;              ///< the end of `text` that no GeneratedToken had
   std::vector<std::uint32_t> tokens;  ///< without the one that ended the text
   FinishReason reason = FinishReason::length;
-  std::vector<TokenScore> scores;           ///< one for each token, where requested
+  std::vector<TokenScore> scores;  ///< one for each token, where requested
+  /// The same for each token of the prompt. The first one has no probability: NaN.
+  std::vector<TokenScore> prompt_scores;
   std::optional<std::uint32_t> end_token;   ///< the token that ended the text
   std::optional<std::uint32_t> stop_token;  ///< the same, where it is one of GenerationSettings::stop_tokens
   std::string stop_text;                    ///< of GenerationSettings::stop, the one that ended the text

@@ -382,6 +382,9 @@ class TokenScore:
     def chosen(self) -> TokenLogProbability:
         """Of the token itself."""
     @property
+    def rank(self) -> int:
+        """1 + the number of tokens that are more probable."""
+    @property
     def most_probable(self) -> list[TokenLogProbability]:
         """As many as `top_log_probabilities` says, the highest first."""
 
@@ -400,6 +403,10 @@ class Completion:
     @property
     def scores(self) -> list[TokenScore]:
         """One for each token, with `log_probabilities`; else empty."""
+    @property
+    def prompt_scores(self) -> list[TokenScore]:
+        """One for each token of the prompt, with `prompt_log_probabilities`; else empty. The first one has no
+        probability: NaN."""
     @property
     def end_token(self) -> int | None:
         """The token that ended the text."""

@@ -85,6 +85,11 @@ class GenerationSettings(TypedDict, total=False):
     """`scores` of the completion is filled."""
     top_log_probabilities: int
     """The most probable tokens in each score; 0 to 20."""
+    prompt_log_probabilities: int
+    """`prompt_scores` of the completion is filled, with so many most probable tokens each; 0 to 20. The prompt then runs
+    token by token, like a text."""
+    prompt_only: bool
+    """No token is generated; not with max_tokens, min_tokens, a form."""
     cache_salt: str
     """Keys and values of earlier prompts serve prompts of the same salt alone; up to 1,024 bytes."""
     json_object: bool
@@ -105,8 +110,9 @@ _counts = {
     "max_tokens": 2**63,
     "min_tokens": 2**63,
     "top_log_probabilities": 2**32,
+    "prompt_log_probabilities": 2**32,
 }
-_flags = ("ignore_eos", "log_probabilities")
+_flags = ("ignore_eos", "log_probabilities", "prompt_only")
 _forms = ("json_object", "json_schema", "regex", "grammar")
 _names = (*_numbers, *_counts, *_flags, *_forms, "stop", "stop_tokens", "bad_words", "logit_bias", "cache_salt")
 

@@ -65,6 +65,8 @@ bool set_number(GenerationSettings& settings, const std::string& name, nb::handl
     settings.min_tokens = nb::cast<std::size_t>(value);
   } else if (name == "top_log_probabilities") {
     settings.top_log_probabilities = nb::cast<std::uint32_t>(value);
+  } else if (name == "prompt_log_probabilities") {
+    settings.prompt_log_probabilities = nb::cast<std::uint32_t>(value);
   } else {
     return false;
   }
@@ -90,6 +92,8 @@ GenerationSettings to_settings(const nb::dict& values) {
       settings.ignores_end = nb::cast<bool>(value);
     } else if (name == "log_probabilities") {
       settings.log_probabilities = nb::cast<bool>(value);
+    } else if (name == "prompt_only") {
+      settings.prompt_only = nb::cast<bool>(value);
     } else if (name == "constraint") {
       const auto [kind, text] = nb::cast<std::pair<std::string, std::string>>(value);
       settings.constraint = constraint_of(kind, text);
@@ -334,12 +338,14 @@ void bind_results(nb::module_& module) {
                    [](const TokenLogProbability& one) { return nb::bytes(one.bytes.data(), one.bytes.size()); });
   nb::class_<TokenScore>(module, "TokenScore", "The probabilities at the position of a token.")
       .def_ro("chosen", &TokenScore::chosen)
+      .def_ro("rank", &TokenScore::rank)
       .def_ro("most_probable", &TokenScore::most_probable);
   nb::class_<Completion>(module, "Completion", "A generated text. str() gives the text.")
       .def_ro("text", &Completion::text)
       .def_ro("tokens", &Completion::tokens)
       .def_prop_ro("finish_reason", [](const Completion& one) { return std::string(gpux::to_string(one.reason)); })
       .def_ro("scores", &Completion::scores)
+      .def_ro("prompt_scores", &Completion::prompt_scores)
       .def_ro("end_token", &Completion::end_token)
       .def_ro("stop_text", &Completion::stop_text)
       .def_ro("prompt_tokens", &Completion::prompt_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 import subprocess
@@ -97,6 +98,12 @@ def test_settings(generator: gpux.Generator) -> None:
     scores = generator.generate("a", max_tokens=2, top_log_probabilities=3, ignore_eos=True).scores
     assert [len(score.most_probable) for score in scores] == [3, 3]
     assert scores[0].chosen.log_probability == scores[0].most_probable[0].log_probability < 0
+    prompt = generator.generate("abc", prompt_only=True, prompt_log_probabilities=1)
+    assert (prompt.text, prompt.tokens, len(prompt.prompt_scores)) == ("", [], prompt.prompt_tokens)
+    assert math.isnan(prompt.prompt_scores[0].chosen.log_probability)
+    assert all(one.rank >= 1 and one.chosen.log_probability < 0 for one in prompt.prompt_scores[1:])
+    with pytest.raises(gpux.Usage, match="prompt_only is set, and max_tokens"):
+        generator.generate("a", prompt_only=True, max_tokens=2)
     token = scores[0].chosen.token
     assert generator.generate("a", max_tokens=1, ignore_eos=True, logit_bias={token: -100}).tokens != [token]
     assert generator.generate("a", stop_tokens=[token], max_tokens=5).end_token == token

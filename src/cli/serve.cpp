@@ -42,6 +42,9 @@
 #include "server/server_record.h"
 #include "server/service.h"
 #include "server/store_changes/store_changes.h"
+#include "server/telemetry/exporters.h"
+#include "server/telemetry/telemetry_settings.h"
+#include "server/telemetry/tracer.h"
 #include "settings/read_setting.h"
 #include "tensor/json_writer.h"
 
@@ -253,11 +256,13 @@ void raise_file_limit() {
 struct Serving {
   server::OwnFiles files;
   std::unique_ptr<server::ModelRepository> repository;
+  std::shared_ptr<server::SpanExporter> spans;  // null: requests are not traced
   std::unique_ptr<server::Service> service;
   std::unique_ptr<http::Server> http;
-  std::unique_ptr<server::GrpcServer> grpc;   // null: HTTP alone
-  std::unique_ptr<http::Server> control;      // null: none
-  std::unique_ptr<server::OwnRecord> record;  // null: none; until the process ends `gpux stop` finds it
+  std::unique_ptr<server::GrpcServer> grpc;         // null: HTTP alone
+  std::unique_ptr<http::Server> control;            // null: none
+  std::unique_ptr<server::MetricExporter> metrics;  // null: they are not sent
+  std::unique_ptr<server::OwnRecord> record;        // null: none; until the process ends `gpux stop` finds it
 
   // At once, whatever hangs.
   [[noreturn]] void quit(int exit_code) {
@@ -436,6 +441,16 @@ ServeFlags completed(ServeFlags flags) {
   return flags;
 }
 
+std::shared_ptr<server::SpanExporter> trace_requests(const server::TelemetrySettings& telemetry,
+                                                     server::ServiceOptions& options) {
+  auto exporter = std::make_shared<server::SpanExporter>(telemetry);
+  options.tracer = std::make_shared<const server::Tracer>(
+      telemetry.sampler, telemetry.reads_parent,
+      [exporter](std::vector<server::Span>&& spans) { exporter->add(std::move(spans)); });
+  options.span_counts = [exporter] { return exporter->counts(); };
+  return exporter;
+}
+
 void tell_of_store(const Context& context, const server::ModelRepository& repository,
                    std::vector<std::string>& warnings) {
   const std::size_t count = repository.on_demand().size();
@@ -484,6 +499,9 @@ void serve(const ServeFlags& given, Context& context) {
   } else {
     report_unserved(context, *serving.repository, warnings);
   }
+  const server::TelemetrySettings telemetry =
+      server::read_telemetry_settings([](const std::string& name) { return environment_variable(name.c_str()); }, "gpux");
+  if (telemetry.traces) serving.spans = trace_requests(telemetry, service_options);
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;
   serving.http = std::make_unique<http::Server>(
@@ -493,6 +511,10 @@ void serve(const ServeFlags& given, Context& context) {
   service.set_counters([&http = *serving.http] { return http.counters(); });
   serving.grpc = open_grpc(context, flags, listen, service_options, *serving.repository);
   if (serving.grpc) service.set_grpc_counts(serving.grpc->counts());
+  if (telemetry.metrics) {
+    serving.metrics =
+        std::make_unique<server::MetricExporter>(telemetry, [&service] { return service.metrics_page(); });
+  }
   const auto grpc_port = serving.grpc ? std::optional(serving.grpc->port()) : std::nullopt;
   serving.http->start();
   listen.port = serving.http->port();

@@ -9,11 +9,15 @@
 namespace gpux::generation {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> reasoning_markers{{
+constexpr std::pair<std::string_view, std::string_view> apriel_response{"[BEGIN FINAL RESPONSE]",
+                                                                        "[END FINAL RESPONSE]"};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> reasoning_markers{{
     {"<think>", "</think>"},
     {"[THINK]", "[/THINK]"},
     {"<|START_THINKING|>", "<|END_THINKING|>"},
     {"<seed:think>", "</seed:think>"},
+    {"Here are my reasoning steps:", apriel_response.first},
 }};
 
 constexpr std::pair<std::string_view, std::string_view> response_markers{"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
@@ -62,6 +66,7 @@ AnswerFormat answer_format_of(std::string_view template_text) {
     format.reasoning_end = end;
     break;
   }
+  if (format.reasoning_end == apriel_response.first) format.content_end = apriel_response.second;
   if (has(template_text, response_markers.first)) {
     format.content_begin = response_markers.first;
     format.content_end = response_markers.second;

@@ -17,7 +17,7 @@ bool Engine::State::has_room_for(const Waiting& next) {
   if (running.size() == options.max_sequences) return false;
   if (!running.empty() && promised_tokens() + next.sequence->tokens().size() > max_cache_tokens) return false;
   const SequenceId oldest = running.empty() ? next.id : std::min(next.id, running.begin()->first);
-  if (find_memory(next.sequence->prompt_tokens(), oldest)) return true;
+  if (find_memory(next.sequence->prefill_tokens(), oldest)) return true;
   if (running.empty()) wait_for_memory(oldest);
   return false;
 }
@@ -81,7 +81,7 @@ void Engine::State::admit() {
 // There is room for it. Where it throws, the text has no slot, and nothing else has changed.
 void Engine::State::give_slot(Waiting& next) {
   Sequence& sequence = *next.sequence;
-  const std::span<const std::uint32_t> prompt = sequence.tokens().first(sequence.prompt_tokens());
+  const std::span<const std::uint32_t> prompt = sequence.tokens().first(sequence.prefill_tokens());
   SlotTable::Prompt own{.scope = sequence.request().cache_scope, .tokens = {prompt.begin(), prompt.end()}};
   own.scope += '\0';
   own.scope += sequence.request().settings.cache_salt;

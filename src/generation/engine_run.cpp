@@ -80,7 +80,7 @@ void Engine::State::run_step() {
 
 std::size_t Engine::State::left_of_prompt(SequenceId id) const {
   const Running& one = running.at(id);
-  return prompt_part(one.sequence->prompt_tokens()) - slots[one.slot].size;
+  return prompt_part(one.sequence->prefill_tokens()) - slots[one.slot].size;
 }
 
 // What a run throws ends its sequences, and no others.
@@ -96,8 +96,10 @@ std::optional<Error> Engine::State::run(std::size_t first_slot, std::span<const 
 // Whether the sequence is still there.
 bool Engine::State::advance(SequenceId id, std::span<const float> logits) {
   try {
-    count([](EngineStatistics& counts) { ++counts.generated_tokens; });
-    const std::optional<FinishReason> reason = running.at(id).sequence->advance(logits);
+    Sequence& own = *running.at(id).sequence;
+    const bool is_in_prompt = own.is_in_prompt();
+    count([&](EngineStatistics& counts) { ++(is_in_prompt ? counts.prompt_tokens : counts.generated_tokens); });
+    const std::optional<FinishReason> reason = own.advance(logits);
     if (!reason) return true;
     const std::unique_ptr<Sequence> sequence = take_out(id);
     count_end({}, false);
@@ -112,7 +114,7 @@ void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
   if (!make_room(tokens) || !running.contains(id)) return;
   Running& one = running.at(id);
   one.last_turn = ++turns;
-  const std::size_t slot = one.slot, past = slots[slot].size, length = one.sequence->prompt_tokens();
+  const std::size_t slot = one.slot, past = slots[slot].size, length = one.sequence->prefill_tokens();
   try {
     reserve(past + tokens);
   } catch (...) {

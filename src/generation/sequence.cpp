@@ -44,6 +44,11 @@ void check_tokens(const EngineRequest& request, std::size_t vocabulary, const te
 
 std::size_t limit_of(const EngineRequest& request, std::size_t context_length) {
   const std::size_t prompt = request.prompt.size(), limit = request.settings.max_tokens;
+  if (request.settings.prompt_only) {
+    if (prompt <= context_length) return 0;
+    throw Error(ErrorCode::invalid_input, format_message("{} has {} tokens; accepted: up to the {} of the context",
+                                                         the_prompt("length"), prompt, context_length));
+  }
   if (prompt >= context_length) {
     throw Error(ErrorCode::invalid_input, format_message("{} has {} tokens; accepted: fewer than the {} of the context",
                                                          the_prompt("length"), prompt, context_length));
@@ -78,8 +83,7 @@ text::TokenVocabulary SequenceContext::vocabulary(std::size_t logits) const {
 Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::size_t vocabulary)
     : request_(std::move(request)),
       context_(&context),
-      tokens_(request_.prompt),
-      prompt_tokens_(tokens_.size()),
+      prompt_tokens_(request_.prompt.size()),
       limit_(0),
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
@@ -91,11 +95,16 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
   if (!request_.is_answer && !has_form) stream_.continue_text(request_.prompt);
   check_tokens(request_, vocabulary, context.tokenizer);
   limit_ = limit_of(request_, context.context_length);
+  tokens_.assign(request_.prompt.begin(), request_.prompt.begin() + static_cast<std::ptrdiff_t>(prefill_tokens()));
+  if (is_scored()) {
+    completion_.prompt_scores.push_back(
+        {.chosen = scored(tokens_.front(), std::numeric_limits<float>::quiet_NaN()), .most_probable = {}});
+  }
   if (!request_.settings.ignores_end) {
     ends_.insert(ends_.end(), context.defaults.end_tokens.begin(), context.defaults.end_tokens.end());
     ends_.insert(ends_.end(), request_.end_tokens.begin(), request_.end_tokens.end());
   }
-  if (counts_tokens(sampling_)) counts_.add_prompt(tokens_);
+  if (counts_tokens(sampling_)) counts_.add_prompt(request_.prompt);
   completion_.prompt_tokens = prompt_tokens_;
   if (!bad_words_ && !request_.settings.bad_words.empty()) {
     bad_words_ = std::make_shared<const BadWords>(context.tokenizer, request_.settings.bad_words);
@@ -131,18 +140,20 @@ std::uint32_t Sequence::choose(std::span<const float> logits) {
   return choose_token(changed, counts_, generated, sampling_);
 }
 
-TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token) const {
+TokenLogProbability Sequence::scored(std::uint32_t token, float log_probability) const {
+  return {token, log_probability, token_bytes(context_->tokenizer.token(token).value_or(""), context_->spelling)};
+}
+
+TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token, std::size_t most_probable) const {
   float highest = -std::numeric_limits<float>::infinity();
   for (const float logit : logits) highest = std::max(highest, logit);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
   const double shift = highest + std::log(sum);
-  const auto of_token = [&](std::uint32_t one) {
-    return TokenLogProbability{one, static_cast<float>(logits[one] - shift),
-                               token_bytes(context_->tokenizer.token(one).value_or(""), context_->spelling)};
-  };
-  TokenScore score{of_token(token), {}};
-  const std::size_t count = std::min<std::size_t>(request_.settings.top_log_probabilities, logits.size());
+  const auto of_token = [&](std::uint32_t one) { return scored(one, static_cast<float>(logits[one] - shift)); };
+  const auto before = std::ranges::count_if(logits, [&](float logit) { return logit > logits[token]; });
+  TokenScore score{.chosen = of_token(token), .rank = static_cast<std::size_t>(before) + 1, .most_probable = {}};
+  const std::size_t count = std::min(most_probable, logits.size());
   if (count == 0) return score;
   std::vector<std::uint32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -153,8 +164,25 @@ TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token) c
   return score;
 }
 
+void Sequence::take_from_prompt(std::span<const float> logits) {
+  const std::uint32_t token = request_.prompt[tokens_.size()];
+  completion_.prompt_scores.push_back(score(logits, token, *request_.settings.prompt_log_probabilities));
+  tokens_.push_back(token);
+}
+
 std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   require_numbers(logits);
+  const bool takes_from_prompt = is_in_prompt();
+  if (takes_from_prompt) take_from_prompt(logits);
+  if (is_in_prompt()) return std::nullopt;
+  if (is_scored() && !std::exchange(has_told_prompt_, true) && request_.on_prompt) {
+    request_.on_prompt(completion_.prompt_scores);
+  }
+  if (request_.settings.prompt_only) return FinishReason::length;
+  return takes_from_prompt ? std::nullopt : generate(logits);
+}
+
+std::optional<FinishReason> Sequence::generate(std::span<const float> logits) {
   const std::uint32_t token = choose(logits);
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   if (generated == 0) completion_.time_to_first_token = Clock::now() - request_.arrived;
@@ -169,7 +197,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   GeneratedToken given{
       .token = token, .text = stream_.add(token, generated + 1 >= request_.settings.min_tokens), .score = {}};
   if (request_.settings.log_probabilities) {
-    given.score = score(logits, token);
+    given.score = score(logits, token, request_.settings.top_log_probabilities);
     completion_.scores.push_back(*given.score);
   }
   completion_.text += given.text;
@@ -194,7 +222,9 @@ void Sequence::tell_end(std::optional<Error> error) noexcept {
   try {
     completion_.held_text = stream_.finish();
     completion_.text += completion_.held_text;
-    completion_.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), tokens_.end());
+    if (!is_in_prompt()) {
+      completion_.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(prompt_tokens_), tokens_.end());
+    }
   } catch (...) {
     if (!error) error = caught_error();
   }

@@ -45,16 +45,21 @@ class Sequence {
 
   [[nodiscard]] const EngineRequest& request() const noexcept { return request_; }
 
-  /// Tokens of the prompt, followed by the generated ones.
+  /// Tokens of the prompt, followed by the generated ones. The prompt's come one by one where it is scored.
   [[nodiscard]] std::span<const std::uint32_t> tokens() const noexcept { return tokens_; }
 
-  [[nodiscard]] std::size_t prompt_tokens() const noexcept { return prompt_tokens_; }
+  /// Of the prompt, those that run before any logits are needed: all, or the first one where it is scored.
+  [[nodiscard]] std::size_t prefill_tokens() const noexcept { return is_scored() ? 1 : prompt_tokens_; }
+
+  /// Whether the next token is the prompt's.
+  [[nodiscard]] bool is_in_prompt() const noexcept { return tokens_.size() < prompt_tokens_; }
 
   /// It has got its first run. `cached`: tokens of the prompt whose keys and values were there.
   void start(std::size_t cached);
 
-  /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller. Returns why
-  /// the text ends with it, if it does: end() is next. Error internal: no logit is a number.
+  /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller; within the
+  /// prompt, scores the token that is there. Returns why the text ends with it, if it does: end() is next. Error
+  /// internal: no logit is a number.
   [[nodiscard]] std::optional<FinishReason> advance(std::span<const float> logits);
 
   /// Ends the text here, and calls EngineRequest::on_end: with the error resource_exhausted instead where there is no
@@ -63,14 +68,19 @@ class Sequence {
   void fail(const Error& error) noexcept;
 
  private:
+  [[nodiscard]] bool is_scored() const noexcept { return request_.settings.prompt_log_probabilities.has_value(); }
+
+  void take_from_prompt(std::span<const float> logits);
+  [[nodiscard]] std::optional<FinishReason> generate(std::span<const float> logits);
   [[nodiscard]] std::uint32_t choose(std::span<const float> logits);
-  [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token) const;
+  [[nodiscard]] TokenLogProbability scored(std::uint32_t token, float log_probability) const;
+  [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token, std::size_t most_probable) const;
   void tell_end(std::optional<Error> error) noexcept;
 
   EngineRequest request_;
   const SequenceContext* context_;
   std::vector<std::uint32_t> tokens_;
-  std::size_t prompt_tokens_, limit_;  // limit: of generated tokens
+  std::size_t prompt_tokens_, limit_;  // prompt_tokens: all that it has; limit: of generated tokens
   std::vector<std::uint32_t> ends_;
   Sampling sampling_;
   std::shared_ptr<const BadWords> bad_words_;  // null: there are none
@@ -78,7 +88,7 @@ class Sequence {
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   Completion completion_;
-  bool has_started_ = false;
+  bool has_started_ = false, has_told_prompt_ = false;
 };
 
 }  // namespace gpux::generation

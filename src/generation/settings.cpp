@@ -51,6 +51,17 @@ void check_texts(const Subject& name, std::span<const std::string> texts, std::s
   }
 }
 
+// Nothing is generated, for which these are.
+void check_prompt_only(const GenerationSettings& settings) {
+  const auto refuse = [](const Message& other) {
+    throw Error(ErrorCode::usage,
+                format_message("{} is set, and {}; accepted: one of them", setting_named("prompt_only"), other));
+  };
+  if (settings.max_tokens != 0) refuse({setting_named("max_tokens")});
+  if (settings.min_tokens != 0) refuse({setting_named("min_tokens")});
+  if (settings.constraint.kind != OutputConstraint::Kind::none) refuse({std::string("a constraint")});
+}
+
 }  // namespace
 
 void check(const GenerationSettings& settings) {
@@ -75,11 +86,14 @@ void check(const GenerationSettings& settings) {
     throw Error(ErrorCode::usage, format_message("{} has {} bytes; accepted: up to {}", setting_named("cache_salt"),
                                                  settings.cache_salt.size(), limit_salt_bytes));
   }
-  constexpr std::uint32_t limit_scores = 20;
-  if (settings.top_log_probabilities > limit_scores) {
-    throw Error(ErrorCode::usage, format_message("{} is {}; accepted: 0 to {}", setting_named("top_log_probabilities"),
-                                                 settings.top_log_probabilities, limit_scores));
-  }
+  static constexpr std::uint32_t limit_scores = 20;
+  const auto check_scores = [](const Subject& name, std::uint32_t count) {
+    if (count <= limit_scores) return;
+    throw Error(ErrorCode::usage, format_message("{} is {}; accepted: 0 to {}", name, count, limit_scores));
+  };
+  check_scores(setting_named("top_log_probabilities"), settings.top_log_probabilities);
+  check_scores(setting_named("prompt_log_probabilities"), settings.prompt_log_probabilities.value_or(0));
+  if (settings.prompt_only) check_prompt_only(settings);
   if (settings.constraint.kind != OutputConstraint::Kind::none && settings.ignores_end) {
     throw Error(ErrorCode::usage,
                 format_message("{} is set, and a constraint; accepted: one of them", setting_named("ignores_end")));

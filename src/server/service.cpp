@@ -10,6 +10,7 @@
 #include "base/spelling.h"
 #include "server/protocols/call.h"
 #include "server/protocols/error_answers.h"
+#include "server/protocols/transport_counts.h"
 #include "server/requests/api_keys.h"
 #include "server/requests/change_access.h"
 #include "server/requests/request_trace.h"
@@ -29,6 +30,20 @@ std::uint64_t text_bytes(const http::Request& request) {
   std::uint64_t json = 0;
   if (!field || std::from_chars(field->data(), field->data() + field->size(), json).ec != std::errc()) return all;
   return std::min(json, all);
+}
+
+// Health, metrics and lists, which are asked for all the time, would only hide what is of interest.
+std::shared_ptr<RequestSpans> begin_spans(const Tracer* tracer, const http::Request& request, const Route* route) {
+  if (tracer == nullptr || route == nullptr || request.method == "GET" || request.method == "HEAD") return nullptr;
+  auto spans = tracer->begin(fmt::format("{} {}", request.method, route->path), request.headers.find("traceparent"),
+                             request.arrived);
+  if (!spans) return nullptr;
+  spans->set("http.request.method", request.method);
+  spans->set("http.route", std::string(route->path));
+  spans->set("url.path", request.path);
+  if (request.peer) spans->set("client.address", request.peer->substr(0, request.peer->rfind(':')));
+  if (const auto agent = request.headers.find("User-Agent")) spans->set("user_agent.original", std::string(*agent));
+  return spans;
 }
 
 void dispatch(const RouteCall& call, const Route* route) {
@@ -109,6 +124,11 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
   return std::nullopt;
 }
 
+std::string Service::metrics_page() {
+  const auto models = state_.repository.models_in_use();
+  return prometheus_text(models, transport_counts(state_));
+}
+
 http::Admitted Service::admit(const http::Request& request) const {
   const RouteMatch match = match_route(request);
   if (std::optional<http::Response> refused = refusal(request, match)) {
@@ -155,12 +175,17 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
                    .memory = state_.options.memory,
                    .stop = {},
                    .deadline = {},
-                   .member_rules = &state_.member_rules};
+                   .member_rules = &state_.member_rules,
+                   .spans = begin_spans(state_.options.tracer.get(), exchange->request(), match.route)};
   const auto origin = exchange->request().headers.find("Origin");
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,
                                  .page_may_read = origin && state_.options.browser_access.may_read(*origin),
-                                 .failures = failures_of(match.route)});
+                                 .failures = failures_of(match.route),
+                                 .spans = work.spans,
+                                 .figures = match.route == nullptr ? nullptr : &state_.route_figures,
+                                 .method = match.route == nullptr ? "" : match.route->method,
+                                 .route = match.route == nullptr ? "" : match.route->path});
   RouteCall call{
       state_,         std::move(traced), std::move(match.name), std::move(match.version), std::move(match.id),
       match.protocol, std::move(work)};

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "server/protocols/service_state.h"
 #include "server/routes.h"
@@ -34,6 +35,9 @@ class Service {
     state_.changes.jobs().stop();
     state_.readers.stop();
   }
+
+  /// The metrics in Prometheus' text format. From any thread.
+  [[nodiscard]] std::string metrics_page();
 
   /// Whether new traffic should come; false from the moment a drain begins.
   void set_ready(bool ready) noexcept { state_.is_ready = ready; }

@@ -271,7 +271,9 @@ TEST_F(ServeChat, CallsToolsWhereItMust) {
     }
     EXPECT_EQ(name, call["function"]["name"].get<std::string>());
     EXPECT_EQ(written, call["function"]["arguments"].get<std::string>());
-    if (arguments.size() == 2) EXPECT_GE(parts, 5) << "arguments come as they are generated";
+    if (arguments.size() == 2) {
+      EXPECT_GE(parts, 5) << "arguments come as they are generated";
+    }
 
     body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "weather"}}}};
     EXPECT_EQ(chat(body)["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "weather");
@@ -309,7 +311,9 @@ TEST_F(ServeChat, GivesAPartOfTheArgumentsWhereItIsCut) {
       {"tool_choice", {{"type", "any"}}}};
   const Json answer = server_->json(post("/v1/messages", for_anthropic.dump()));
   for (const Json& block : answer["content"]) {
-    if (block["type"] == "tool_use") EXPECT_TRUE(block["input"].is_object());
+    if (block["type"] == "tool_use") {
+      EXPECT_TRUE(block["input"].is_object());
+    }
   }
 }
 
@@ -1069,6 +1073,86 @@ TEST(ServeTexts, GiveKeysAndValuesWhatWorkerProcessesLeave) {
   ASSERT_GT(worker_bytes, 0);
   // The processes have grown a little since the last load.
   EXPECT_LT(2 * limit + server_bytes + worker_bytes / 2, 2.0 * (1 << 30));
+}
+
+TEST(ServeCompletions, RepeatAndScoreThePrompt) {
+  const Program gpux;
+  store_chat_model(gpux, "chatty", plain_template);
+  const Serving server(gpux, {"chatty", "--no-grpc"});
+  const Json body{{"prompt", "abcd?"}, {"max_tokens", 4}, {"temperature", 0}, {"ignore_eos", true}, {"logprobs", 2}};
+  const auto choice = [&](Json asked) { return server.json(post("/v1/completions", asked.dump()))["choices"][0]; };
+  const auto with = [&](const Json& members) {
+    Json changed = body;
+    changed.update(members);
+    return changed;
+  };
+  const Json plain = choice(body), echoed = choice(with({{"echo", true}}));
+  const std::string text = plain["text"];
+  EXPECT_EQ(echoed["text"], "abcd?" + text);
+  const Json& scores = echoed["logprobs"];
+  const std::size_t count = scores["tokens"].size();
+  ASSERT_EQ(count, 5 + 4) << "tokens are characters: " << scores;
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(scores["text_offset"][i], i);
+  EXPECT_TRUE(scores["token_logprobs"][0].is_null());
+  EXPECT_TRUE(scores["top_logprobs"][0].is_null());
+  for (std::size_t i = 1; i < count; ++i) EXPECT_LE(scores["token_logprobs"][i], 0);
+  EXPECT_EQ(scores["top_logprobs"][1].size(), 2);
+  EXPECT_EQ(scores["tokens"][2], "c");
+  // The vocabulary has no space.
+  const Json gaps = choice(with({{"prompt", "a bb c"}, {"echo", true}}));
+  const std::vector<int> offsets = gaps["logprobs"]["text_offset"];
+  EXPECT_EQ(std::vector<int>(offsets.begin(), offsets.begin() + 7), (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
+
+  // What evaluations of models ask for: the scores of a prompt alone.
+  const Json scored = choice(with({{"echo", true}, {"max_tokens", 0}}));
+  EXPECT_EQ(scored["text"], "abcd?");
+  EXPECT_EQ(scored["finish_reason"], "length");
+  for (std::size_t i = 1; i < 5; ++i) {
+    EXPECT_EQ(scored["logprobs"]["token_logprobs"][i], scores["token_logprobs"][i]) << i;
+  }
+  const Json of_tokens = choice(with({{"echo", true}, {"max_tokens", 0}, {"prompt", Json::parse("[20, 21]")}}));
+  EXPECT_EQ(of_tokens["logprobs"]["tokens"].size(), 2);
+  EXPECT_EQ(choice(with({{"max_tokens", 0}}))["text"], "");
+  Json unscored = with({{"echo", true}, {"max_tokens", 0}});
+  unscored.erase("logprobs");
+  EXPECT_EQ(choice(unscored)["text"], "abcd?");
+  EXPECT_TRUE(choice(unscored)["logprobs"].is_null());
+
+  // vLLM's form.
+  const Json numbered = choice(with({{"prompt_logprobs", 1}}))["prompt_logprobs"];
+  ASSERT_EQ(numbered.size(), 5);
+  EXPECT_TRUE(numbered[0].is_null());
+  for (std::size_t i = 1; i < 5; ++i) {
+    EXPECT_LE(numbered[i].size(), 2);
+    const Json& own = numbered[i].front();
+    EXPECT_EQ(own["logprob"], scores["token_logprobs"][i]);
+    EXPECT_EQ(own["decoded_token"], scores["tokens"][i]);
+    EXPECT_GE(own["rank"], 1);
+    EXPECT_EQ(own["rank"] == 1, numbered[i].size() == 1);
+  }
+  const Json of_chat = server.json(post(
+      "/v1/chat/completions",
+      R"({"messages": [{"role": "user", "content": "a"}], "max_tokens": 2, "prompt_logprobs": 0, "temperature": 0})"));
+  EXPECT_EQ(of_chat["prompt_logprobs"].size(), of_chat["usage"]["prompt_tokens"]);
+
+  const std::string stream = server.ask(post("/v1/completions", with({{"echo", true}, {"stream", true}}).dump())).body;
+  EXPECT_THAT(stream,
+              HasSubstr(R"("text":"abcd?","logprobs":{"tokens":["a","b","c","d","?"],"token_logprobs":[null,)"));
+  EXPECT_THAT(stream, HasSubstr(R"("text_offset":[5]})"));
+
+  const auto refusal = [&](const Json& members) {
+    const auto answer = server.ask(post("/v1/completions", with(members).dump()));
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    return Json::parse(answer.body)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(refusal({{"prompt_logprobs", 1}, {"stream", true}}),
+            "prompt_logprobs is for answers with \"stream\": false");
+  EXPECT_EQ(refusal({{"prompt_logprobs", 1}, {"echo", true}}),
+            "prompt_logprobs is 1, and with echo logprobs is 2; accepted: equal ones");
+  EXPECT_EQ(refusal({{"max_tokens", 0}, {"min_tokens", 1}}), "min_tokens is 1, and max_tokens 0");
+  EXPECT_EQ(refusal({{"max_tokens", 0}, {"guided_regex", "a"}}), "guided_regex: no text is made with max_tokens 0");
+  EXPECT_EQ(refusal({{"echo", true}, {"suffix", "x"}}), "echo and suffix are both there; accepted: one of them");
+  EXPECT_THAT(refusal({{"prompt_logprobs", 21}}), HasSubstr("prompt_logprobs"));
 }
 
 TEST(ServeCompletions, FillInTheMiddle) {

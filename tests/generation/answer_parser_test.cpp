@@ -33,7 +33,8 @@ const AnswerFormat deepseek{"<think>", "</think>", ToolCallStyle::deepseek};
 const AnswerFormat command{"<|START_THINKING|>", "<|END_THINKING|>", ToolCallStyle::command, "<|START_RESPONSE|>",
                            "<|END_RESPONSE|>"};
 const AnswerFormat lfm{"", "", ToolCallStyle::lfm};
-const AnswerFormat apriel{"", "", ToolCallStyle::apriel};
+const AnswerFormat apriel{"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", ToolCallStyle::apriel, "",
+                          "[END FINAL RESPONSE]"};
 const AnswerFormat harmony{"<|channel|>analysis<|message|>",
                            "<|end|><|start|>assistant",
                            ToolCallStyle::harmony,
@@ -305,6 +306,10 @@ TEST(AnswerParser, SeparatesCallsBetweenSpecialMarkers) {
       {lfm, "<|tool_call_start|>[{\"name\": \"find\", \"arguments\": {}}]<|tool_call_end|>", "[* find {}]"},
       {apriel, "Hm.\n<tool_calls>[{\"name\": \"find\", \"arguments\": {}, \"id\": \"x\"}]</tool_calls>",
        "Hm.[x find {}]"},
+      {apriel, "Hm.\n[BEGIN FINAL RESPONSE]\nHello.\n[END FINAL RESPONSE]", "(Hm.)Hello.", true},
+      {apriel,
+       "Hm.\n[BEGIN FINAL RESPONSE]\n<tool_calls>[{\"name\": \"find\", \"arguments\": {}, \"id\": \"x\"}]</tool_calls>",
+       "(Hm.)[x find {}]", true},
   };
   for (const Given& given : table) expect_read(given);
 }
@@ -595,7 +600,7 @@ TEST(AnswerFormat, IsThatOfTheTemplate) {
       {"<think> <｜tool▁call▁begin｜>a<｜tool▁sep｜>", deepseek},
       {"<|START_THINKING|> <|START_ACTION|> <|START_RESPONSE|>", command},
       {"<|tool_list_start|> <|tool_call_start|>", lfm},
-      {"<tool_call></tool_call> <tool_calls>[", apriel},
+      {"<tool_call></tool_call> <tool_calls>[ Here are my reasoning steps:\n", apriel},
       {"<|channel|>analysis<|message|>", harmony},
   };
   for (const auto& [text, format] : table) EXPECT_EQ(answer_format_of(text), format) << text;

@@ -2,6 +2,7 @@
 #include "generation/engine.h"
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <future>
 #include <map>
@@ -73,6 +74,7 @@ class Engines : public testing::TestWithParam<Storage> {
     made.settings.top_log_probabilities = 2;
     made.settings.temperature = number % 2 == 0 ? 0.0F : 1.2F;
     made.settings.seed = number;
+    if (number % 5 == 4) made.settings.prompt_log_probabilities = 2;
     return made;
   }
 
@@ -109,6 +111,13 @@ class Engines : public testing::TestWithParam<Storage> {
       EXPECT_EQ(one.completion.scores[i].chosen.log_probability, other.completion.scores[i].chosen.log_probability)
           << number << " token " << i;
     }
+    ASSERT_EQ(one.completion.prompt_scores.size(), other.completion.prompt_scores.size()) << number;
+    // The first token of a prompt has none.
+    for (std::size_t i = 1; i < one.completion.prompt_scores.size(); ++i) {
+      EXPECT_EQ(one.completion.prompt_scores[i].chosen.log_probability,
+                other.completion.prompt_scores[i].chosen.log_probability)
+          << number << " token " << i << " of the prompt";
+    }
   }
 
   static const std::vector<Answer>& alone() {
@@ -142,6 +151,50 @@ class Engines : public testing::TestWithParam<Storage> {
 
 TEST_P(Engines, GiveTheSameAloneAndAmongOthers) {
   expect_as_alone({});
+}
+
+// A text scored as a prompt has the scores with which it was generated.
+TEST_P(Engines, ScoreAPromptAsTheyGenerateIt) {
+  const auto one = engine();
+  EngineRequest asked = request(0);
+  asked.prompt.resize(1);
+  asked.settings.max_tokens = 24;
+  const EngineRequest first = asked;
+  const Answer text = submitted(*one, std::move(asked)).get();
+  EngineRequest again = first;
+  again.prompt.insert(again.prompt.end(), text.given.begin(), text.given.end());
+  again.settings.max_tokens = 0;
+  again.settings.prompt_only = true;
+  again.settings.prompt_log_probabilities = 2;
+  std::size_t told = 0;
+  again.on_prompt = [&told](const std::vector<TokenScore>& scores) { told += scores.size(); };
+  const std::size_t length = again.prompt.size();
+  const std::vector<std::uint32_t> prompt = again.prompt;
+  const Completion scored = submitted(*one, std::move(again)).get().completion;
+  EXPECT_EQ(told, length);
+  EXPECT_EQ(scored.reason, FinishReason::length);
+  EXPECT_TRUE(scored.tokens.empty());
+  EXPECT_TRUE(scored.text.empty());
+  EXPECT_EQ(scored.prompt_tokens, length);
+  ASSERT_EQ(scored.prompt_scores.size(), length);
+  EXPECT_TRUE(std::isnan(scored.prompt_scores[0].chosen.log_probability));
+  for (std::size_t i = 1; i < length; ++i) {
+    const TokenScore &of_prompt = scored.prompt_scores[i], &of_text = text.completion.scores[i - 1];
+    EXPECT_EQ(of_prompt.chosen.token, prompt[i]);
+    EXPECT_EQ(of_prompt.chosen.log_probability, of_text.chosen.log_probability) << i;
+    // The text is the most probable one.
+    EXPECT_EQ(of_prompt.rank, 1);
+    ASSERT_EQ(of_prompt.most_probable.size(), 2);
+    EXPECT_EQ(of_prompt.most_probable[1].log_probability, of_text.most_probable[1].log_probability);
+  }
+  EXPECT_EQ(one->statistics().generated_tokens, text.given.size());
+  // Nothing but the prompt, without scores, and a prompt of one token.
+  EngineRequest plain = first;
+  plain.settings.max_tokens = 0;
+  plain.settings.prompt_only = true;
+  const Completion none = submitted(*one, std::move(plain)).get().completion;
+  EXPECT_TRUE(none.tokens.empty());
+  EXPECT_TRUE(none.prompt_scores.empty());
 }
 
 TEST_P(Engines, GiveTheSameInAnyChunks) {

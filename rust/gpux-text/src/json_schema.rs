@@ -8,6 +8,7 @@ use crate::{property_names, regex_text};
 
 /// Schemas in a document, with those that are copied into a oneOf.
 const MAX_SCHEMAS: usize = 20_000;
+const MAX_OPTIONAL_PROPERTIES: usize = 2_000;
 /// Levels of all definitions together: llguidance's compiler descends through them.
 const MAX_LEVELS: usize = 4_000;
 const MAX_REFERENCES: usize = 16;
@@ -298,6 +299,7 @@ impl<'a> Normalizer<'a> {
         finish_formats(&mut simple, &mut applied);
         finish_ranges(&mut simple, &mut applied);
         check_names_that_repeat(map, place)?;
+        check_optional_properties(map, place)?;
         let (mut first, second) = if first_is_applied == Some(true) { (applied, simple) } else { (simple, applied) };
         first.extend(second);
         with_dependents(map, first, place)
@@ -764,6 +766,25 @@ fn beginnings(number: f64) -> Vec<f64> {
     let text = number.to_string();
     let Some(point) = text.find('.') else { return Vec::new() };
     (point + 2..text.len()).filter_map(|end| text[..end].parse().ok()).filter(|value| *value != 0.0).collect()
+}
+
+/// Each one is about four parts of rules at the place where all may come. Compiled, they would be refused without a
+/// place, and later.
+fn check_optional_properties(map: &Map<String, Value>, place: &str) -> Result<()> {
+    let Some(properties) = map.get("properties").and_then(Value::as_object) else { return Ok(()) };
+    if properties.len() <= MAX_OPTIONAL_PROPERTIES {
+        return Ok(());
+    }
+    let required: HashSet<&str> =
+        map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let optional = properties.keys().filter(|name| !required.contains(name.as_str())).count();
+    if optional > MAX_OPTIONAL_PROPERTIES {
+        return Err(format!(
+            "at {}: {optional} properties may be left out; accepted: at most {MAX_OPTIONAL_PROPERTIES}",
+            step(place, "properties")
+        ));
+    }
+    Ok(())
 }
 
 /// A name may come twice in an object, which counts as two here and as one where the object is read.

@@ -7,12 +7,14 @@ namespace gpux::server {
 
 std::size_t AnswerDelta::bytes() const noexcept {
   std::size_t bytes = sizeof(AnswerDelta) + text.size() + reasoning.size() + finish_reason.size() + stop_text.size() +
-                      tokens.size() * sizeof(std::uint32_t);
+                      echo.size() + tokens.size() * sizeof(std::uint32_t);
   for (const ToolCallDelta& call : tool_calls) {
     bytes += sizeof(ToolCallDelta) + call.id.size() + call.name.size() + call.arguments.size();
   }
-  for (const TokenScore& score : scores) {
-    bytes += sizeof(TokenScore) + score.most_probable.size() * sizeof(TokenLogProbability);
+  for (const std::vector<TokenScore>* all : {&scores, &prompt_scores}) {
+    for (const TokenScore& score : *all) {
+      bytes += sizeof(TokenScore) + score.most_probable.size() * sizeof(TokenLogProbability);
+    }
   }
   return bytes;
 }
@@ -29,6 +31,8 @@ bool AnswerDelta::can_append(const AnswerDelta& next) const noexcept {
 }
 
 void AnswerDelta::append(AnswerDelta&& next) {
+  echo += next.echo;
+  if (!next.prompt_scores.empty()) prompt_scores = std::move(next.prompt_scores);
   text += next.text;
   reasoning += next.reasoning;
   for (ToolCallDelta& call : next.tool_calls) {

@@ -31,7 +31,9 @@ struct AnswerDelta {
   std::optional<std::uint32_t> stop_token;  ///< of GenerationSettings::stop_tokens, the one that ended it
   /// At the end of an answer whose tokens are requested: those of the prompt and of the answer.
   std::vector<std::uint32_t> tokens = {};
-  std::string stop_text;  ///< the text of GenerationSettings::stop that ended it; empty: none did
+  std::string echo = {};                       ///< of the first part, where requested: the prompt
+  std::vector<TokenScore> prompt_scores = {};  ///< of the prompt's tokens, before those of the answer, where requested
+  std::string stop_text;                       ///< the text of GenerationSettings::stop that ended it; empty: none did
 
   /// About what it takes in memory, and in an event.
   [[nodiscard]] std::size_t bytes() const noexcept;

@@ -6,8 +6,8 @@
 namespace gpux::server {
 
 AnswerWriter::AnswerWriter(std::shared_ptr<AnswerSink> sink, std::vector<std::unique_ptr<AnswerReader>> readers,
-                           std::size_t answers, std::vector<std::uint32_t> prompt)
-    : sink_(std::move(sink)), answers_(answers), prompt_(std::move(prompt)) {
+                           std::size_t answers, std::vector<std::uint32_t> prompt, std::vector<std::string> echoes)
+    : sink_(std::move(sink)), answers_(answers), prompt_(std::move(prompt)), echoes_(std::move(echoes)) {
   for (auto& reader : readers) choices_.push_back({.reader = std::move(reader)});
 }
 
@@ -15,7 +15,14 @@ AnswerDelta AnswerWriter::next_of(std::size_t choice) {
   AnswerDelta delta;
   delta.choice = choice;
   delta.is_first = !std::exchange(choices_.at(choice).has_begun, true);
+  if (delta.is_first && !echoes_.empty()) delta.echo = echoes_.at(choice / answers_);
   return delta;
+}
+
+void AnswerWriter::prompt(std::size_t choice, const std::vector<TokenScore>& scores) {
+  AnswerDelta delta = next_of(choice);
+  delta.prompt_scores = scores;
+  sink_->write(std::move(delta));
 }
 
 void AnswerWriter::token(std::size_t choice, GeneratedToken&& token) {

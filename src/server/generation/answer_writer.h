@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,9 +41,11 @@ class AnswerWriter : public GenerationListener {
  public:
   /// `readers`: one for each answer. `answers`: to each prompt. `prompt`: the tokens of the only one, for
   /// AnswerDelta::tokens; empty: those are not requested.
+  /// `echoes`: the texts of the prompts, for AnswerDelta::echo; empty: those are not requested.
   AnswerWriter(std::shared_ptr<AnswerSink> sink, std::vector<std::unique_ptr<AnswerReader>> readers,
-               std::size_t answers, std::vector<std::uint32_t> prompt = {});
+               std::size_t answers, std::vector<std::uint32_t> prompt = {}, std::vector<std::string> echoes = {});
 
+  void prompt(std::size_t choice, const std::vector<TokenScore>& scores) override;
   void token(std::size_t choice, GeneratedToken&& token) override;
   void ended(std::size_t choice, Completion&& completion) override;
   void done(const std::optional<Error>& error) override;
@@ -62,6 +65,7 @@ class AnswerWriter : public GenerationListener {
   std::vector<Choice> choices_;
   std::size_t answers_;
   std::vector<std::uint32_t> prompt_;
+  std::vector<std::string> echoes_;
   AnswerUsage usage_;
 };
 

@@ -1,12 +1,14 @@
 #include "server/generation/generation_job.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/failure_of.h"
 #include "base/format_message.h"
+#include "server/models/run_spans.h"
 
 namespace gpux::server {
 namespace {
@@ -49,6 +51,11 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   request.deadline = work_.request.deadline.time();
   request.constraint = constraint_;
   request.number = number_;
+  if (request.settings.prompt_log_probabilities) {
+    request.on_prompt = [self, choice](const std::vector<TokenScore>& scores) {
+      call_guarded([&] { self->tell([&](GenerationListener& listener) { listener.prompt(choice, scores); }); });
+    };
+  }
   request.on_token = [self, choice](GeneratedToken token) {
     call_guarded([&] { self->take(choice, std::move(token)); });
   };
@@ -86,7 +93,11 @@ void GenerationJob::submit_first() {
                 fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
   }
   const OutputConstraint& constraint = work_.asked.settings.constraint;
-  if (constraint.kind != OutputConstraint::Kind::none) constraint_ = model_->engine()->constraint(constraint);
+  if (constraint.kind != OutputConstraint::Kind::none) {
+    const auto start = Clock::now();
+    constraint_ = model_->engine()->constraint(constraint);
+    add_phase(work_.request.spans, "constraint", start);
+  }
   // Two at least: while one ends, the other keeps the place of the next one.
   const std::size_t first = std::min(count, std::max<std::size_t>(options.max_sequences, 2));
   {
@@ -153,7 +164,34 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
     statistics.generation.time_between_tokens.add(now - last);
   }
   last = now;
+  if (work_.request.spans) note_token(choice, now);
   tell([&](GenerationListener& listener) { listener.token(choice, std::move(token)); });
+}
+
+// Few of them: the times between tell how the pace changes.
+void GenerationJob::note_token(std::size_t choice, Clock::time_point now) {
+  traced_.resize(last_token_.size());
+  TracedTokens& own = traced_[choice];
+  if (++own.count; std::has_single_bit(own.count)) own.sampled.emplace_back(fmt::format("token {}", own.count), now);
+}
+
+// Attributes by the semantic conventions of generative models.
+void GenerationJob::add_spans(std::size_t choice, const Completion& completion) {
+  RequestSpans& spans = *work_.request.spans;
+  traced_.resize(last_token_.size());
+  const auto whole_ns = [](std::chrono::duration<double> time) { return whole(time); };
+  const auto arrived = work_.asked.arrived, ran = arrived + whole_ns(completion.queue_time),
+             first = std::max(ran, arrived + whole_ns(completion.time_to_first_token)),
+             last = arrived + whole_ns(completion.time);
+  const auto tokens = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  spans.add("queue", arrived, ran);
+  spans.add("prefill", ran, first,
+            {{"gen_ai.usage.input_tokens", tokens(completion.prompt_tokens)},
+             {"gen_ai.usage.cache_read.input_tokens", tokens(completion.cached_tokens)}});
+  spans.add("decode", first, last,
+            {{"gen_ai.usage.output_tokens", tokens(completion.tokens.size())},
+             {"gen_ai.response.finish_reasons", std::string(to_string(completion.reason))}},
+            std::move(traced_[choice].sampled));
 }
 
 void GenerationJob::end(std::size_t choice, const std::optional<Error>& error, Completion&& completion) {
@@ -165,6 +203,7 @@ void GenerationJob::end(std::size_t choice, const std::optional<Error>& error, C
     return;
   }
   count(model_->statistics(), completion, work_.asked.arrived);
+  if (work_.request.spans) add_spans(choice, completion);
   tell([&](GenerationListener& listener) {
     listener.ended(choice, std::move(completion));
     if (--missing_ != 0) return;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generation/engine.h"
@@ -27,6 +28,8 @@ class GenerationListener {
   GenerationListener(const GenerationListener&) = delete;
   GenerationListener& operator=(const GenerationListener&) = delete;
 
+  /// The scores of the prompt's tokens, where the settings ask for them. Called before the answer's first token.
+  virtual void prompt(std::size_t choice, const std::vector<TokenScore>& scores) = 0;
   virtual void token(std::size_t choice, GeneratedToken&& token) = 0;
   /// An answer has ended. Called after its last token.
   virtual void ended(std::size_t choice, Completion&& completion) = 0;
@@ -66,11 +69,21 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
   void submit(generation::EngineRequest request);
   void submit_next();
   void cancel_all();
+  void note_token(std::size_t choice, std::chrono::steady_clock::time_point now);
+  void add_spans(std::size_t choice, const Completion& completion);
 
   std::shared_ptr<ServedModel> model_;
   Work work_;
   std::shared_ptr<const text::TokenConstraint> constraint_;        // of all answers
   std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each answer; the engine's thread
+
+  /// Of each answer, where the request is traced: its tokens so far, and when the 1st, 2nd, 4th, … came.
+  struct TracedTokens {
+    std::uint64_t count = 0;
+    std::vector<std::pair<std::string, std::chrono::steady_clock::time_point>> sampled;
+  };
+
+  std::vector<TracedTokens> traced_;
 
   std::mutex mutex_;
   std::shared_ptr<GenerationListener> listener_;  // null after done()

@@ -17,6 +17,8 @@ class CompletedExchange : public Exchange {
 
   void respond(Response response) override {
     complete(response);
+    // Behind the head of a streamed answer this one is ignored.
+    if (status_ == 0) ends(response.status);
     inner_->respond(std::move(response));
   }
 
@@ -24,6 +26,7 @@ class CompletedExchange : public Exchange {
 
   void start(Response head) override {
     complete(head);
+    status_ = head.status;
     inner_->start(std::move(head));
   }
 
@@ -31,13 +34,21 @@ class CompletedExchange : public Exchange {
 
   void on_room(std::function<void()> callback) override { inner_->on_room(std::move(callback)); }
 
-  void finish() override { inner_->finish(); }
+  void finish() override {
+    ends(status_);
+    inner_->finish();
+  }
 
  private:
   /// The whole answer, or the head of a streamed one.
   virtual void complete(Response& response) const = 0;
 
+  /// The whole answer, or the end of a streamed one, is handed over next: behind that, what the answer is for may be
+  /// gone. May be called more than once.
+  virtual void ends(int /*status*/) {}
+
   std::shared_ptr<Exchange> inner_;
+  int status_ = 0;  // of an answer that is streamed
 };
 
 }  // namespace gpux::http

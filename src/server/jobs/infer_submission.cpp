@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "image/prepare.h"
+#include "server/models/run_spans.h"
 
 namespace gpux::server {
 namespace {
@@ -336,6 +337,12 @@ Pending submit_infer(const std::shared_ptr<ServedModel>& model, runtime::InferRe
     }
   }
   request.deadline = work.deadline.time();
+  if (work.spans) {
+    done = [spans = work.spans, done = std::move(done)](runtime::InferAnswer&& answer) {
+      add_run(spans, answer.times, RequestSpans::Clock::now());
+      done(std::move(answer));
+    };
+  }
   return {session, session->submit(std::move(request), std::move(done), here)};
 }
 

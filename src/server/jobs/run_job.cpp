@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "server/models/run_spans.h"
 #include "server/requests/request_readers.h"
 
 namespace gpux::server {
@@ -91,7 +92,9 @@ bool RunJob::prepare_unit(std::size_t index) {
       const std::uint64_t cost = work_.cost ? work_.cost(index) : 0;
       MemoryShare scratch(work_.request.memory);
       if (cost > work_here_bytes) grow_share(scratch, work_.request.memory, cost, "preparing the input");
+      const auto start = RequestSpans::Clock::now();
       inputs = work_.prepare(index);
+      add_phase(work_.request.spans, "prepare", start);
     } catch (...) {
       const Error error = current_error();
       session_->statistics()->count(error, work_.run.arrived);
@@ -144,6 +147,7 @@ void RunJob::queue(std::size_t index, NamedValues&& inputs) {
 void RunJob::take(std::size_t index, runtime::InferAnswer&& answer) {
   try {
     if (answer.error) throw Error(*answer.error);
+    add_run(work_.request.spans, answer.times, RequestSpans::Clock::now());
     const std::uint64_t bytes = work_.take(index, std::move(answer.outputs));
     bool is_last = false;
     {

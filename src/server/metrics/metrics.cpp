@@ -92,18 +92,26 @@ class Page {
   void histograms(std::string_view name, std::string_view help,
                   const std::function<const Histogram&(ServedModel&)>& histogram) {
     family(name, "histogram", help);
-    for (const auto& model : models_) {
-      const std::string labels = labels_of(*model);
-      const Histogram& shown = histogram(*model);
-      std::uint64_t below = 0;
-      for (std::size_t i = 0; i < Histogram::bounds.size(); ++i) {
-        below += shown.in_bucket(i);
-        text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, Histogram::bounds[i], below);
-      }
-      below += shown.in_bucket(Histogram::bounds.size());
-      text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
-                           labels, below, std::chrono::duration<double>(shown.sum()).count());
+    for (const auto& model : models_) add(name, labels_of(*model), histogram(*model));
+  }
+
+  void routes(const RouteFigures& figures) {
+    constexpr std::string_view name = "gpux_http_request_duration_seconds";
+    family(name, "histogram", "From the request's arrival to its answer, or to the end of a streamed one");
+    figures.for_each([&](std::string_view method, std::string_view route, int status, const Histogram& durations) {
+      add(name, fmt::format(R"(method="{}",route="{}",status="{}")", method, route, status), durations);
+    });
+  }
+
+  void add(std::string_view name, const std::string& labels, const Histogram& shown) {
+    std::uint64_t below = 0;
+    for (std::size_t i = 0; i < Histogram::bounds.size(); ++i) {
+      below += shown.in_bucket(i);
+      text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, Histogram::bounds[i], below);
     }
+    below += shown.in_bucket(Histogram::bounds.size());
+    text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name, labels,
+                         below, std::chrono::duration<double>(shown.sum()).count());
   }
 
   // Of models that generate text.
@@ -320,6 +328,12 @@ class Page {
            transport.unknown_members);
   }
 
+  void spans(const SpanCounts& counts) {
+    single("gpux_spans_sent_total", "counter", "Spans of traces that the receiver took", counts.sent);
+    single("gpux_spans_dropped_total", "counter",
+           "Spans of traces for which there was no room, or which the receiver did not take", counts.dropped);
+  }
+
   void store_jobs(const StoreJobCounts& all, std::uint64_t uploaded_bytes) {
     constexpr std::string_view ended = "gpux_store_jobs_total", running = "gpux_store_jobs";
     family(ended, "counter", "Pulls, pushes and creations of models by requests that have ended, or were refused");
@@ -440,8 +454,10 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   page.single("gpux_http_requests_total", "counter", "HTTP requests", transport.http.requests);
   page.single("gpux_http_refused_total", "counter", "HTTP requests refused before they reached a model",
               transport.http.requests_refused);
+  if (transport.routes != nullptr) page.routes(*transport.routes);
   page.cut_off_answers(transport.http);
   page.members(transport);
+  if (transport.spans) page.spans(*transport.spans);
   if (transport.store_jobs != nullptr) page.store_jobs(*transport.store_jobs, transport.uploaded_bytes);
   if (transport.grpc) {
     const GrpcCounts& grpc = *transport.grpc;
@@ -547,6 +563,7 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
     page["uploaded_bytes"] = transport.uploaded_bytes;
   }
   page["members"] = {{"ignored", transport.ignored_members}, {"unknown", transport.unknown_members}};
+  if (transport.spans) page["spans"] = {{"sent", transport.spans->sent}, {"dropped", transport.spans->dropped}};
   if (transport.grpc) {
     std::uint64_t started = 0, in_flight = 0;
     std::array<std::uint64_t, grpc_code_names.size()> ended{};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +11,9 @@
 #include "server/http/server.h"
 #include "server/metrics/grpc_counts.h"
 #include "server/models/served_model.h"
+#include "server/requests/route_figures.h"
 #include "server/store_changes/store_jobs.h"
+#include "server/telemetry/exporters.h"
 
 namespace gpux::server {
 
@@ -22,6 +25,8 @@ struct TransportCounts {
   std::uint64_t unknown_members = 0;
   const StoreJobCounts* store_jobs = nullptr;  ///< null: requests do not change the store
   std::uint64_t uploaded_bytes = 0;            ///< that are kept now for models to be created
+  const RouteFigures* routes = nullptr;        ///< null: nothing is known of them
+  std::optional<SpanCounts> spans = {};        ///< of traces; empty: none are sent
 };
 
 /// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of

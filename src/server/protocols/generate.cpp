@@ -15,6 +15,7 @@
 #include "server/generation/generation_job.h"
 #include "server/generation/streamed_answer.h"
 #include "server/generation/whole_answer.h"
+#include "server/models/run_spans.h"
 #include "server/protocols/answer_times.h"
 #include "server/protocols/chat_refusals.h"
 #include "server/protocols/error_answers.h"
@@ -78,21 +79,25 @@ std::uint64_t cost_of(const GenerationRequest& request, std::uint64_t body_bytes
 // Notes how long a template takes, also if it fails: it may be stopped after all of its steps.
 class RenderNote {
  public:
-  explicit RenderNote(RenderPace& pace) : pace_(&pace) {}
+  RenderNote(RenderPace& pace, std::shared_ptr<RequestSpans> spans) : pace_(&pace), spans_(std::move(spans)) {}
 
-  ~RenderNote() { end(); }
+  ~RenderNote() {
+    if (pace_ != nullptr) pace_->note(Clock::now() - begin_, Clock::now());
+  }
 
   RenderNote(const RenderNote&) = delete;
   RenderNote& operator=(const RenderNote&) = delete;
 
-  void end() noexcept {
+  void end() {
     if (pace_ == nullptr) return;
     const Clock::time_point now = Clock::now();
     std::exchange(pace_, nullptr)->note(now - begin_, now);
+    if (spans_) spans_->add("template", begin_, now);
   }
 
  private:
   RenderPace* pace_;
+  std::shared_ptr<RequestSpans> spans_;
   Clock::time_point begin_ = Clock::now();
 };
 
@@ -102,6 +107,7 @@ struct Planned {
   Prompts prompts;
   std::optional<generation::AnswerSettings> answer;  // none: the text is the answer
   std::optional<std::string> prompt_text;            // of a conversation; none: it is not kept
+  std::vector<std::string> echoes;                   // of prompts that are continued
 };
 
 // Refuses a text that no context holds, and holds what its tokens take while they are made.
@@ -117,13 +123,16 @@ void plan_conversation(const RouteCall& call, ServedModel& model, generation::Ch
                        const NamedMembers& members, Planned& planned) {
   chat.constrains_content = true;
   MemoryShare scratch(call.work.memory);
-  RenderNote note(model.render_pace());
+  RenderNote note(model.render_pace(), call.work.spans);
+  Clock::time_point rendered = Clock::now();
   generation::ChatPlan plan =
       generation::plan_chat(*model.chat(), model.engine()->tokenizer(), std::move(chat), [&](std::string_view prompt) {
         note.end();
+        rendered = Clock::now();
         hold_for_tokens(call, prompt, model.engine()->context_length(), members, scratch);
         if (planned.prompt_text) planned.prompt_text->assign(prompt);
       });
+  add_phase(call.work.spans, "tokenize", rendered);
   planned.prompts.push_back(std::exchange(plan.request.prompt, {}));
   planned.asked = std::move(plan.request);
   // The calls of a conversation differ, also where its requests have the same seed.
@@ -163,6 +172,12 @@ void continue_earlier(const ServedModel& model, const TokenIds& earlier, std::ve
   prompt.insert(begins_anew ? prompt.erase(prompt.begin()) : prompt.begin(), earlier.begin(), earlier.end());
 }
 
+// The prompt as a text. What the vocabulary has not, the engine refuses.
+std::string echo_of(const ServedModel& model, const TextInput& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return model.engine()->tokenizer().decode(std::get<TokenIds>(prompt), false);
+}
+
 // Whether all prompts are tokens.
 bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& request, Planned& planned) {
   if (auto* chat = std::get_if<generation::ChatRequest>(&request.asked)) {
@@ -176,10 +191,13 @@ bool plan_next(const RouteCall& call, ServedModel& model, GenerationRequest& req
   MemoryShare scratch(call.work.memory);
   const auto* text = std::get_if<std::string>(&prompt);
   if (text != nullptr) hold_for_tokens(call, *text, model.engine()->context_length(), request.members, scratch);
+  if (continuation.echoes) planned.echoes.push_back(echo_of(model, prompt));
+  const Clock::time_point start = Clock::now();
   planned.prompts.push_back(
       continuation.suffix.empty()
           ? tokens_of(prompt, continuation.special_tokens, model.engine()->tokenizer())
           : infill_tokens(call, model, text, continuation, request.members, planned.asked.end_tokens));
+  add_phase(call.work.spans, "tokenize", start);
   continue_earlier(model, request.earlier, planned.prompts.back());
   return planned.prompts.size() == continuation.prompts.size();
 }
@@ -284,7 +302,8 @@ std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared
   }
   auto writer = std::make_shared<AnswerWriter>(
       std::move(sink), make_readers(std::move(planned.answer), planned.prompts.size() * request.answers),
-      request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>());
+      request.answers, request.gives_tokens ? planned.prompts.front() : std::vector<std::uint32_t>(),
+      std::move(planned.echoes));
   GenerationJob::Work work{.asked = std::move(asked),
                            .prompts = std::move(planned.prompts),
                            .answers = request.answers,
@@ -308,8 +327,17 @@ http::Response with_times(std::string text, const AnswerUsage& usage, Clock::tim
   return response;
 }
 
+// Attributes by the semantic conventions of generative models.
+void describe(RequestSpans& spans, const ServedModel& model, const GenerationRequest& request) {
+  const bool is_chat = std::holds_alternative<generation::ChatRequest>(request.asked);
+  spans.set("gen_ai.operation.name", std::string(is_chat ? "chat" : "text_completion"));
+  spans.set("gen_ai.provider.name", std::string("gpux"));
+  spans.set("gen_ai.request.model", model.name());
+}
+
 void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& model, const GenerationRequest& request,
                  Planned planned) {
+  if (call.work.spans) describe(*call.work.spans, *model, request);
   const auto refuse = [protocol = call.protocol](const Error& error) { return error_response(error, protocol); };
   std::shared_ptr<StreamedAnswer> streamed;
   std::shared_ptr<AnswerSink> sink;

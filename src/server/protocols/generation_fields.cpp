@@ -65,7 +65,6 @@ constexpr std::array<Field, 9> sampling_table{{
 constexpr std::array<Field, 19> openai_table{{
     {"model", text, optional, model_names},
     {"n", count, optional, [](const ServedList&) { return whole_from(1, max_answers); }},
-    {"max_tokens", count},
     {"min_tokens", whole},
     {"repetition_penalty", number, optional, penalty_factor},
     {"logit_bias", object, optional, bias_schema},
@@ -90,6 +89,7 @@ constexpr std::array<Field, 19> openai_table{{
      }},
     {"guided_grammar", text},
     {"structured_outputs", object},
+    {"prompt_logprobs", whole, optional, nullptr, {}, max_log_probabilities},
 }};
 
 // What clients of OpenAI, vLLM and OpenRouter send for the records, the caches and the scheduling of those services.
@@ -114,7 +114,6 @@ constexpr auto ignored_table = std::to_array<Field>({
 constexpr auto refused_table = std::to_array<Field>({
     refused_field("use_beam_search", "answers are sampled; accepted: false", "false"),
     refused_field("length_penalty", "answers are sampled; accepted: 1", "1"),
-    refused_field("prompt_logprobs", "the model computes log probabilities of the answer alone; accepted: logprobs"),
     refused_field("truncate_prompt_tokens", "nothing is left out of a prompt"),
     refused_field("transforms", "nothing is left out of a prompt"),
     refused_field("include_stop_str_in_output", "answers end before the text of stop; accepted: false", "false"),
@@ -264,6 +263,13 @@ StreamSettings read_stream(Members& members) {
     of_stream.finish();
   }
   return stream;
+}
+
+void read_prompt_scores(Members& members, const StreamSettings& stream, GenerationSettings& settings) {
+  const auto count = members.whole("prompt_logprobs");
+  if (!count) return;
+  if (stream.is_streamed) refuse_member("prompt_logprobs", "is for answers with \"stream\": false");
+  settings.prompt_log_probabilities = static_cast<std::uint32_t>(*count);
 }
 
 std::size_t read_answers(Members& members) {

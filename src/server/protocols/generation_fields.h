@@ -14,6 +14,9 @@ namespace gpux::server {
 /// Maximum number of answers to a prompt, as OpenAI limits it.
 inline constexpr std::size_t max_answers = 128;
 
+/// Maximum number of most probable tokens whose log probabilities an answer has for each place.
+inline constexpr std::uint32_t max_log_probabilities = 20;
+
 /// How an answer is sent.
 struct StreamSettings {
   bool is_streamed = false;
@@ -38,6 +41,9 @@ void read_sampling(Members& members, GenerationSettings& settings);
 
 /// "stream", "stream_options". Error invalid_input.
 StreamSettings read_stream(Members& members);
+
+/// Reads "prompt_logprobs" of vLLM. Error invalid_input; also with a streamed answer.
+void read_prompt_scores(Members& members, const StreamSettings& stream, GenerationSettings& settings);
 
 /// Reads "n", the number of answers. Error invalid_input.
 std::size_t read_answers(Members& members);

@@ -32,6 +32,7 @@ struct AnswerRendering {
 struct Continuation {
   std::vector<TextInput> prompts;  ///< at least one
   std::string suffix = {};         ///< what follows the text, for models that fill in the middle; empty: nothing
+  bool echoes = false;             ///< AnswerDelta::echo
   bool special_tokens = true;      ///< those that the model expects around a prompt are added to texts
   GenerationSettings settings;
 };

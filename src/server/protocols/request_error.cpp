@@ -8,7 +8,7 @@ namespace gpux::server {
 namespace {
 
 // Settings whose members have other names, or the same.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 20> setting_members{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21> setting_members{{
     {"temperature", "temperature"},
     {"top_p", "top_p"},
     {"min_p", "min_p"},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 20> setting_
     {"stop", "stop"},
     {"stop_tokens", "stop_token_ids"},
     {"top_log_probabilities", "top_logprobs"},
+    {"prompt_log_probabilities", "prompt_logprobs"},
     {"ignores_end", "ignore_eos"},
     {"min_tokens", "min_tokens"},
     {"max_tokens", "max_tokens"},

@@ -21,8 +21,11 @@
 #include "server/requests/failed_requests.h"
 #include "server/requests/member_rules.h"
 #include "server/requests/request_readers.h"
+#include "server/requests/route_figures.h"
 #include "server/requests/time_limits.h"
 #include "server/store_changes/store_changes.h"
+#include "server/telemetry/exporters.h"
+#include "server/telemetry/tracer.h"
 
 namespace gpux::server {
 
@@ -45,6 +48,8 @@ struct ServiceOptions {
   StoreChangeOptions store_changes;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
+  std::shared_ptr<const Tracer> tracer;               ///< null: requests are not traced
+  std::function<SpanCounts()> span_counts = nullptr;  ///< of its exporter, for the metrics; null: there is none
 };
 
 /// State that all HTTP requests share. Outlives each of them.
@@ -68,6 +73,7 @@ struct ServiceState {
   std::atomic<bool> is_ready = true;     ///< new traffic should come; false from the moment a drain begins
   std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
   MemberRules member_rules;
+  RouteFigures route_figures;
   ResponseStore responses;
   StoreChanges changes;
   RenderedPage metrics_text, metrics_json, console_state;

@@ -20,14 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int first_error_status = 400;
 
-bool is_hexadecimal(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-}
-
-bool is_zero(std::string_view text) {
-  return text.find_first_not_of('0') == std::string_view::npos;
-}
-
 // Unique in this process by the count, and among processes by the random part.
 std::uint64_t next_number() {
   static const std::uint64_t start = [] {
@@ -55,12 +47,23 @@ bool is_usable_id(std::string_view id) {
 class Traced : public http::CompletedExchange {
  public:
   Traced(std::shared_ptr<http::Exchange> inner, TraceOptions options)
-      : CompletedExchange(std::move(inner)), options_(std::move(options)) {
+      : CompletedExchange(std::move(inner)), options_(std::move(options)), figures_(options_.figures) {
     const http::Headers& headers = CompletedExchange::request().headers;
     names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
+    if (!options_.spans) return;
+    // The span that is recorded is the one that the client is told.
+    if (!names_.traceparent.empty()) names_.traceparent = options_.spans->context().traceparent();
+    options_.spans->set("gpux.request.id", names_.id);
   }
 
  private:
+  void ends(int status) override {
+    if (options_.spans) options_.spans->end(status);
+    if (RouteFigures* figures = figures_.exchange(nullptr)) {
+      figures->add(options_.method, options_.route, status, Clock::now() - request().arrived);
+    }
+  }
+
   void complete(http::Response& response) const override {
     response.deadline = options_.deadline.time();
     response.headers.add("X-Request-Id", names_.id);
@@ -68,6 +71,8 @@ class Traced : public http::CompletedExchange {
     if (options_.page_may_read) allow_page_to_read(response, request().headers["Origin"]);
     // The transport ignores a later one, as a deadline gives.
     if (is_answered_.exchange(true, std::memory_order_relaxed)) return;
+    const auto verdict = response.headers.find("X-Gpux-Verdict");
+    if (verdict && options_.spans) options_.spans->set("gpux.verdict", std::string(*verdict));
     const http::Request& asked = request();
     const bool is_failure = options_.failures != nullptr && response.status >= first_error_status;
     if (!options_.log_request && !is_failure) return;
@@ -89,39 +94,30 @@ class Traced : public http::CompletedExchange {
                                    {"ms", fmt::format("{:.3f}", milliseconds)},
                                    {"peer", asked.peer ? *asked.peer : std::string("-")},
                                    {"request", names_.id}};
-    if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
-    if (const auto verdict = response.headers.find("X-Gpux-Verdict")) {
-      fields.push_back({"ran_on", std::string(*verdict)});
+    if (options_.spans) {
+      fields.push_back({"trace", options_.spans->context().traceparent()});
+    } else if (!names_.traceparent.empty()) {
+      fields.push_back({"trace", names_.traceparent});
     }
+    if (verdict) fields.push_back({"ran_on", std::string(*verdict)});
     log::write(log::Level::info, "answered", fields);
   }
 
   TraceOptions options_;
   RequestNames names_;
   mutable std::atomic<bool> is_answered_ = false;
+  std::atomic<RouteFigures*> figures_;  // null once they have the answer
 };
 
 }  // namespace
-
-std::optional<TraceParent> read_traceparent(std::string_view text) {
-  // Later versions may append fields; "ff" is forbidden.
-  if (text.size() < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return std::nullopt;
-  const std::string_view version = text.substr(0, 2);
-  if (!is_hexadecimal(version) || version == "ff") return std::nullopt;
-  if (text.size() > 55 && (version == "00" || text[55] != '-')) return std::nullopt;
-  TraceParent context{std::string(text.substr(3, 32)), std::string(text.substr(36, 16)),
-                      std::string(text.substr(53, 2))};
-  const bool valid = is_hexadecimal(context.trace) && is_hexadecimal(context.parent) && is_hexadecimal(context.flags) &&
-                     !is_zero(context.trace) && !is_zero(context.parent);
-  return valid ? std::optional(std::move(context)) : std::nullopt;
-}
 
 RequestNames name_request(std::string_view given_id, std::optional<std::string_view> traceparent) {
   RequestNames names{.id = is_usable_id(given_id) ? std::string(given_id) : hexadecimal(next_number()),
                      .traceparent = {}};
   if (traceparent) {
-    if (const auto context = read_traceparent(*traceparent)) {
-      names.traceparent = fmt::format("00-{}-{}-{}", context->trace, hexadecimal(next_number() | 1U), context->flags);
+    if (auto context = read_span_context(*traceparent)) {
+      context->span = new_span_id();
+      names.traceparent = context->traceparent();
     }
   }
   return names;

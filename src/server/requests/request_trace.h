@@ -8,18 +8,10 @@
 #include "server/http/server.h"
 #include "server/requests/failed_requests.h"
 #include "server/requests/request_work.h"
+#include "server/requests/route_figures.h"
+#include "server/telemetry/request_spans.h"
 
 namespace gpux::server {
-
-/// A W3C trace context (https://www.w3.org/TR/trace-context/): "00-TRACE-PARENT-FLAGS".
-struct TraceParent {
-  std::string trace;   ///< 32 hexadecimal digits
-  std::string parent;  ///< 16
-  std::string flags;   ///< 2
-};
-
-/// Parses a traceparent header; empty if it is not valid.
-std::optional<TraceParent> read_traceparent(std::string_view text);
 
 /// Ids of a request in answers and logs.
 struct RequestNames {
@@ -33,8 +25,11 @@ struct TraceOptions {
   RequestDeadline deadline;    ///< answers are written until the time that it has when they are given
   bool log_request = false;    ///< each answer is a line of the log
   bool page_may_read = false;  ///< answers tell a browser that the page of the request's Origin may read them
-  FailedRequests* failures =
-      nullptr;  ///< keeps the answers that are errors; outlives the exchange; null: none are kept
+  /// Keeps the answers that are errors; outlives the exchange; null: none are kept.
+  FailedRequests* failures = nullptr;
+  std::shared_ptr<RequestSpans> spans = {};  ///< end with the answer; null: the request is not traced
+  RouteFigures* figures = nullptr;           ///< gets the status and the time of the answer; null: nobody does
+  std::string_view method, route;            ///< for the figures
 };
 
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and

@@ -16,6 +16,7 @@ namespace gpux::server {
 
 class MemberRules;
 class RequestReaders;
+class RequestSpans;
 
 /// By when a request has to be answered. Copies are of the same request: what one of them learns, as the model's own
 /// limit, all of them know. Any thread.
@@ -61,7 +62,8 @@ struct RequestWork {
   std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
   std::stop_source stop;                 ///< its client has left
   RequestDeadline deadline;
-  MemberRules* member_rules = nullptr;  ///< null: unknown members are refused
+  MemberRules* member_rules = nullptr;       ///< null: unknown members are refused
+  std::shared_ptr<RequestSpans> spans = {};  ///< null: the request is not traced
 
   [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline.time()); }
 

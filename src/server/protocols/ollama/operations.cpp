@@ -7,6 +7,17 @@ namespace gpux::server::ollama {
 
 using namespace openapi;
 
+namespace {
+
+Json digest_in_path() {
+  return Json::array({{{"name", "id"},
+                       {"in", "path"},
+                       {"required", true},
+                       {"schema", {{"type", "string"}, {"pattern", "^sha256[:-][0-9a-f]{64}$"}}}}});
+}
+
+}  // namespace
+
 Json messages_schema(const ServedList&) {
   const Json text{{"type", "string"}}, arguments{{"type", Json::array({"object", "string"})}};
   const Json call = object_schema(
@@ -51,10 +62,15 @@ Operation describe_done(const ServedList&) {
   return {.content = Json::object()};
 }
 
+Operation describe_found(const ServedList&) {
+  return {.content = Json::object(), .parameters = digest_in_path()};
+}
+
 Operation describe_kept(const ServedList&) {
   return {.request = Json::object(),
           .content = Json::object(),
           .request_description = "the bytes of the file, as application/octet-stream",
+          .parameters = digest_in_path(),
           .failures = {{"201", {{"description", "kept"}}}}};
 }
 

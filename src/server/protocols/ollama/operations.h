@@ -16,6 +16,8 @@ Operation describe_embeddings(const ServedList& models);
 Operation describe_change(const ServedList& models);
 /// An empty answer.
 Operation describe_done(const ServedList& models);
+/// The same, about the file with a digest.
+Operation describe_found(const ServedList& models);
 /// A file, and an empty answer with 201.
 Operation describe_kept(const ServedList& models);
 Operation describe_alive(const ServedList& models);

@@ -353,7 +353,7 @@ constexpr RouteContract copy_contract{
     .answering = Answering::in_turn, .fields = copy_fields, .describe = describe_done};
 constexpr RouteContract delete_contract{
     .answering = Answering::in_turn, .fields = delete_fields, .describe = describe_done};
-constexpr RouteContract find_blob_contract{.describe = describe_done};
+constexpr RouteContract find_blob_contract{.describe = describe_found};
 constexpr RouteContract keep_blob_contract{
     .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_kept};
 

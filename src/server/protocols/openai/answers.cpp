@@ -1,6 +1,7 @@
 #include "server/protocols/openai/answers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -38,40 +39,127 @@ std::string token_text(const TokenLogProbability& token) {
   return text;
 }
 
-// The form of POST /v1/completions. `offset`: characters of the tokens before these.
-void append_completion_log_probabilities(std::string& out, const std::vector<TokenScore>& scores, std::size_t& offset) {
-  if (scores.empty()) {
-    out += R"(,"logprobs":null)";
-    return;
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+// "logprobs" of POST /v1/completions, token by token.
+class CompletionScores {
+ public:
+  // `offset`: characters of the text before the token.
+  void add(const TokenScore& score, std::size_t offset) {
+    const char* separator = tokens_.empty() ? "" : ",";
+    tokens_ += separator;
+    append_json_string(tokens_, token_text(score.chosen));
+    offsets_ += fmt::format("{}{}", separator, offset);
+    logarithms_ += separator;
+    most_probable_ += separator;
+    // The first token of a prompt.
+    if (std::isnan(score.chosen.log_probability)) {
+      logarithms_ += "null";
+      most_probable_ += "null";
+      return;
+    }
+    logarithms_ += fmt::format("{}", finite_logarithm(score.chosen.log_probability));
+    has_most_probable_ = has_most_probable_ || !score.most_probable.empty();
+    add_most_probable(score.most_probable);
   }
-  std::string tokens, logarithms, most_probable, offsets;
-  bool has_most_probable = false;
-  for (const TokenScore& score : scores) {
-    const char* separator = &score == &scores.front() ? "" : ",";
-    tokens += separator;
-    append_json_string(tokens, token_text(score.chosen));
-    logarithms += fmt::format("{}{}", separator, finite_logarithm(score.chosen.log_probability));
-    offsets += fmt::format("{}{}", separator, offset);
-    offset += static_cast<std::size_t>(std::ranges::count_if(
-        score.chosen.bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-    most_probable += separator;
-    most_probable += '{';
-    has_most_probable = has_most_probable || !score.most_probable.empty();
-    // Names in an object differ; the highest comes first.
+
+  void append_to(std::string& out) const {
+    if (tokens_.empty()) {
+      out += R"(,"logprobs":null)";
+      return;
+    }
+    out += fmt::format(R"(,"logprobs":{{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":)", tokens_, logarithms_);
+    out += has_most_probable_ ? "[" + most_probable_ + "]" : "null";
+    out += fmt::format(R"(,"text_offset":[{}]}})", offsets_);
+  }
+
+ private:
+  // Names in an object differ; the highest comes first.
+  void add_most_probable(const std::vector<TokenLogProbability>& tokens) {
+    most_probable_ += '{';
     std::set<std::string> names;
-    for (const TokenLogProbability& token : score.most_probable) {
+    for (const TokenLogProbability& token : tokens) {
       std::string name = token_text(token);
       if (names.contains(name)) continue;
-      if (!names.empty()) most_probable += ',';
-      append_json_string(most_probable, name);
-      most_probable += fmt::format(":{}", finite_logarithm(token.log_probability));
+      if (!names.empty()) most_probable_ += ',';
+      append_json_string(most_probable_, name);
+      most_probable_ += fmt::format(":{}", finite_logarithm(token.log_probability));
       names.insert(std::move(name));
     }
-    most_probable += '}';
+    most_probable_ += '}';
   }
-  out += fmt::format(R"(,"logprobs":{{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":)", tokens, logarithms);
-  out += has_most_probable ? "[" + most_probable + "]" : "null";
-  out += fmt::format(R"(,"text_offset":[{}]}})", offsets);
+
+  std::string tokens_, logarithms_, most_probable_, offsets_;
+  bool has_most_probable_ = false;
+};
+
+// Tokens that stand for no part of the prompt, as the one that begins all texts, take no place in it. A token for what
+// the vocabulary has not is as long as the text up to the next one.
+void add_prompt_scores(CompletionScores& to, const std::vector<TokenScore>& scores, std::string_view prompt) {
+  constexpr std::size_t longest_gap_bytes = 64;
+  std::size_t place = 0, offset = 0;
+  bool has_gap = false;
+  for (const TokenScore& score : scores) {
+    std::string_view bytes = score.chosen.bytes;
+    const std::string_view left = prompt.substr(place);
+    // The space with which SentencePiece begins a text.
+    if (place == 0 && bytes.starts_with(' ') && !left.starts_with(' ')) bytes.remove_prefix(1);
+    const std::size_t at = left.substr(0, has_gap ? longest_gap_bytes : bytes.size()).find(bytes);
+    if (at == std::string_view::npos) {
+      has_gap = true;
+      to.add(score, offset);
+      continue;
+    }
+    has_gap = false;
+    offset += count_characters(left.substr(0, at));
+    to.add(score, offset);
+    offset += count_characters(bytes);
+    place += at + bytes.size();
+  }
+}
+
+// `offset`: characters of the answer before this part; grows by those of the part.
+void append_completion_part(std::string& out, const CompletionParts& parts, const AnswerDelta& delta,
+                            std::size_t& offset) {
+  append_json_string(out, delta.echo + delta.text);
+  CompletionScores scores;
+  if (parts.has_scores && parts.echoes) add_prompt_scores(scores, delta.prompt_scores, delta.echo);
+  offset += count_characters(delta.echo);
+  for (const TokenScore& score : delta.scores) {
+    scores.add(score, offset);
+    offset += count_characters(score.chosen.bytes);
+  }
+  scores.append_to(out);
+}
+
+// As vLLM has them: {"<token>": {"logprob", "rank", "decoded_token"}} for each token of the prompt, null for the first.
+void append_prompt_scores(std::string& out, const std::vector<TokenScore>& scores) {
+  const auto append = [&](const TokenLogProbability& token, std::size_t rank) {
+    out += fmt::format(R"("{}":{{"logprob":{},"rank":{},"decoded_token":)", token.token,
+                       finite_logarithm(token.log_probability), rank);
+    append_json_string(out, token_text(token));
+    out += '}';
+  };
+  out += R"(,"prompt_logprobs":[)";
+  for (const TokenScore& score : scores) {
+    if (&score != &scores.front()) out += ',';
+    if (std::isnan(score.chosen.log_probability)) {
+      out += "null";
+      continue;
+    }
+    out += '{';
+    append(score.chosen, score.rank);
+    for (std::size_t i = 0; i < score.most_probable.size(); ++i) {
+      if (score.most_probable[i].token == score.chosen.token) continue;
+      out += ',';
+      append(score.most_probable[i], i + 1);
+    }
+    out += '}';
+  }
+  out += ']';
 }
 
 void append_usage(std::string& out, const AnswerUsage& usage) {
@@ -231,20 +319,22 @@ class ChatEvents : public ServerSentEvents {
 
 class CompletionEvents : public ServerSentEvents {
  public:
-  CompletionEvents(AnswerHead head, bool has_usage) : ServerSentEvents(std::move(head), "text_completion", has_usage) {}
+  CompletionEvents(AnswerHead head, const CompletionParts& parts, bool has_usage)
+      : ServerSentEvents(std::move(head), "text_completion", has_usage), parts_(parts) {}
 
   void append(std::string& out, const AnswerDelta& delta) override {
-    if (delta.text.empty() && delta.scores.empty() && delta.finish_reason.empty()) return;
+    const bool has_text = !delta.text.empty() || !delta.echo.empty();
+    if (!has_text && delta.scores.empty() && delta.finish_reason.empty()) return;
     begin(out);
     out += fmt::format(R"(,"choices":[{{"index":{},"text":)", delta.choice);
-    append_json_string(out, delta.text);
-    append_completion_log_probabilities(out, delta.scores, offsets_[delta.choice]);
+    append_completion_part(out, parts_, delta, offsets_[delta.choice]);
     append_ending(out, delta);
     out += "}]";
     end(out);
   }
 
  private:
+  CompletionParts parts_;
   std::map<std::size_t, std::size_t> offsets_;
 };
 
@@ -274,22 +364,25 @@ std::string chat_answer_json(const AnswerHead& head, const std::vector<AnswerDel
     append_ending(out, choice);
     out += '}';
   }
-  out += "],";
+  out += ']';
+  if (!choices.empty() && !choices.front().prompt_scores.empty())
+    append_prompt_scores(out, choices.front().prompt_scores);
+  out += ',';
   append_usage(out, usage);
   return out + "}";
 }
 
-std::string completion_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices,
-                                   const AnswerUsage& usage) {
+std::string completion_answer_json(const AnswerHead& head, const CompletionParts& parts,
+                                   const std::vector<AnswerDelta>& choices, const AnswerUsage& usage) {
   std::string out;
   append_head(out, head, "text_completion");
   out += R"(,"choices":[)";
   for (const AnswerDelta& choice : choices) {
     if (&choice != &choices.front()) out += ',';
     out += fmt::format(R"({{"index":{},"text":)", choice.choice);
-    append_json_string(out, choice.text);
     std::size_t offset = 0;
-    append_completion_log_probabilities(out, choice.scores, offset);
+    append_completion_part(out, parts, choice, offset);
+    if (parts.has_prompt_scores) append_prompt_scores(out, choice.prompt_scores);
     append_ending(out, choice);
     out += '}';
   }
@@ -302,8 +395,8 @@ std::unique_ptr<AnswerEvents> chat_answer_events(AnswerHead head, bool has_usage
   return std::make_unique<ChatEvents>(std::move(head), has_usage);
 }
 
-std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, bool has_usage) {
-  return std::make_unique<CompletionEvents>(std::move(head), has_usage);
+std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, const CompletionParts& parts, bool has_usage) {
+  return std::make_unique<CompletionEvents>(std::move(head), parts, has_usage);
 }
 
 }  // namespace gpux::server

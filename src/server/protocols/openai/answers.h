@@ -21,15 +21,23 @@ struct AnswerHead {
   std::string fingerprint = {};  ///< system_fingerprint: RanOn::fingerprint
 };
 
-/// The answer to POST /v1/chat/completions. `choices` have all their parts.
+/// What an answer to POST /v1/completions has besides its text.
+struct CompletionParts {
+  bool echoes = false;             ///< the prompt is before the text
+  bool has_scores = false;         ///< "logprobs"; with `echoes` also of the prompt
+  bool has_prompt_scores = false;  ///< "prompt_logprobs"
+};
+
+/// The answer to POST /v1/chat/completions. `choices` have all their parts. "prompt_logprobs" is there where the first
+/// one has the scores of its prompt.
 std::string chat_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices, const AnswerUsage& usage);
 
 /// The answer to POST /v1/completions.
-std::string completion_answer_json(const AnswerHead& head, const std::vector<AnswerDelta>& choices,
-                                   const AnswerUsage& usage);
+std::string completion_answer_json(const AnswerHead& head, const CompletionParts& parts,
+                                   const std::vector<AnswerDelta>& choices, const AnswerUsage& usage);
 
 /// Writes a streamed answer as server-sent events. `has_usage`: a last event has the token counts.
 std::unique_ptr<AnswerEvents> chat_answer_events(AnswerHead head, bool has_usage);
-std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, bool has_usage);
+std::unique_ptr<AnswerEvents> completion_answer_events(AnswerHead head, const CompletionParts& parts, bool has_usage);
 
 }  // namespace gpux::server

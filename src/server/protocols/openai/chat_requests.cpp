@@ -21,8 +21,6 @@ namespace {
 using enum FieldKind;
 using enum FieldUse;
 
-constexpr std::size_t max_log_probabilities = 20;
-
 // What changes no answer: notes of LiteLLM on the answers of other services, and hints for caches of prompts.
 constexpr Field litellm_notes = ignored_field("provider_specific_fields"), cache_hint = ignored_field("cache_control");
 
@@ -81,7 +79,8 @@ constexpr std::array<Field, 1> tool_table{{{"tool_call_id", text}}};
 
 constexpr std::array<Field, 1> messages_table{{{"messages", other, required, openai::messages_schema}}};
 
-constexpr std::array<Field, 3> chat_table{{
+constexpr std::array<Field, 4> chat_table{{
+    {"max_tokens", count},
     {"max_completion_tokens", count},
     {"logprobs", flag},
     {"top_logprobs", whole, optional, nullptr, {}, max_log_probabilities},
@@ -285,6 +284,7 @@ OpenAiChat read_chat(std::string_view body, const BodyReading& reading) {
   read_log_probabilities(members, settings);
   read.answers = read_answers(members);
   read.stream = read_stream(members);
+  read_prompt_scores(members, read.stream, settings);
   read_tool_choice(members, read_tools(members, body, options), options);
   read_template_options(members, body, options);
   read.reasoning_member = read_reasoning(members, options);

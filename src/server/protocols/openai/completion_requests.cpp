@@ -16,7 +16,6 @@ namespace {
 
 // OpenAI's own default.
 constexpr std::size_t default_tokens = 16;
-constexpr std::size_t max_log_probabilities = 20;
 
 using namespace openapi;
 using enum FieldKind;
@@ -34,13 +33,43 @@ Json best_of_schema(const ServedList&) {
 
 constexpr std::array<Field, 1> prompt_table{{{"prompt", other, required, prompts_schema}}};
 
-constexpr std::array<Field, 5> completion_table{{
+constexpr std::array<Field, 6> completion_table{{
+    {"max_tokens", whole},
     {"logprobs", whole, optional, nullptr, {}, max_log_probabilities},
     {"add_special_tokens", flag},
     {"best_of", count, optional, best_of_schema},
-    {"echo", flag, optional, only_false},
+    {"echo", flag},
     {"suffix", text},
 }};
+
+// 0: nothing is generated, as the scores of a prompt are asked for.
+void read_max_tokens(Members& members, const CompletionRequest& read, GenerationSettings& settings) {
+  const auto max_tokens = members.whole("max_tokens");
+  settings.max_tokens = max_tokens ? *max_tokens : std::max(default_tokens, settings.min_tokens);
+  settings.prompt_only = settings.max_tokens == 0;
+  if (!settings.prompt_only) return;
+  if (settings.min_tokens != 0)
+    refuse_member("min_tokens", fmt::format("is {}, and max_tokens 0", settings.min_tokens));
+  if (!read.form_member.empty()) refuse_member(read.form_member, ": no text is made with max_tokens 0");
+}
+
+// Of the prompt, for "echo" with "logprobs", "prompt_logprobs", or both.
+void read_scores(Members& members, CompletionRequest& read, GenerationSettings& settings) {
+  read_prompt_scores(members, read.stream, settings);
+  read.parts.has_prompt_scores = settings.prompt_log_probabilities.has_value();
+  read.parts.echoes = read.continuation.echoes = members.flag("echo", false);
+  const auto count = members.whole("logprobs");
+  read.parts.has_scores = count.has_value();
+  if (!count) return;
+  settings.log_probabilities = true;
+  settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
+  if (!read.parts.echoes) return;
+  if (settings.prompt_log_probabilities.value_or(settings.top_log_probabilities) != settings.top_log_probabilities) {
+    refuse_member("prompt_logprobs", fmt::format("is {}, and with echo logprobs is {}; accepted: equal ones",
+                                                 *settings.prompt_log_probabilities, *count));
+  }
+  settings.prompt_log_probabilities = settings.top_log_probabilities;
+}
 
 }  // namespace
 
@@ -57,22 +86,20 @@ CompletionRequest read_completion(std::string_view body, const BodyReading& read
   read.continuation.prompts = read_text_inputs(members.must_find("prompt"), "prompt");
   read.model = members.text("model");
   read_sampling(members, settings);
-  const std::size_t max_tokens = members.count("max_tokens");
-  settings.max_tokens = max_tokens == 0 ? std::max(default_tokens, settings.min_tokens) : max_tokens;
   read.answers = read_answers(members);
   read.stream = read_stream(members);
   read.continuation.special_tokens = members.flag("add_special_tokens", true);
-  if (const auto count = members.whole("logprobs")) {
-    settings.log_probabilities = true;
-    settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
-  }
+  read_scores(members, read, settings);
   if (const std::size_t best_of = members.count("best_of"); best_of != 0 && best_of != read.answers) {
     refuse_member("best_of", fmt::format("is {}; accepted: n, {}: answers are not ranked", best_of, read.answers));
   }
-  if (members.flag("echo", false)) refuse_member("echo", ": answers do not repeat the prompt");
   read.continuation.suffix = members.text("suffix");
+  if (read.continuation.echoes && !read.continuation.suffix.empty()) {
+    refuse_member("echo", "and suffix are both there; accepted: one of them");
+  }
   settings.constraint = read_constraint(members, body);
   read.form_member = constraint_member(members);
+  read_max_tokens(members, read, settings);
   members.finish();
   check_settings(settings);
   return read;

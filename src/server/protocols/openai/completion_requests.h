@@ -6,6 +6,7 @@
 
 #include "server/protocols/generation_fields.h"
 #include "server/protocols/generation_request.h"
+#include "server/protocols/openai/answers.h"
 #include "server/protocols/request_json.h"
 
 namespace gpux::server {
@@ -17,13 +18,13 @@ struct CompletionRequest {
   Continuation continuation;
   std::string form_member;  ///< constraint_member()
   std::size_t answers = 1;  ///< to each prompt
+  CompletionParts parts;
   StreamSettings stream;
 };
 
 [[nodiscard]] std::span<const Field> completion_fields();
 
-/// Reads the body of POST /v1/completions. Error invalid_input as of tei/requests.h. "suffix", "echo" and a "best_of"
-/// beyond "n" are refused.
+/// Reads the body of POST /v1/completions. Error invalid_input as of tei/requests.h. A "best_of" beyond "n" is refused.
 CompletionRequest read_completion(std::string_view body, const BodyReading& reading = {});
 
 }  // namespace gpux::server

@@ -160,12 +160,13 @@ void complete(const RouteCall& call) {
                               .members = {.prompt = "prompt", .form = std::move(asked->form_member)}};
     const AnswerHead head = head_of("cmpl", *model);
     if (asked->stream.is_streamed) {
-      request.rendering.events = [head, has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
-        return completion_answer_events(head, has_usage);
+      request.rendering.events = [head, parts = asked->parts,
+                                  has_usage = asked->stream.has_usage](std::size_t /*prompt_tokens*/) {
+        return completion_answer_events(head, parts, has_usage);
       };
     }
-    request.rendering.whole = [head](const auto& choices, const AnswerUsage& usage) {
-      return completion_answer_json(head, choices, usage);
+    request.rendering.whole = [head, parts = asked->parts](const auto& choices, const AnswerUsage& usage) {
+      return completion_answer_json(head, parts, choices, usage);
     };
     generate(with, model, std::move(request));
   });

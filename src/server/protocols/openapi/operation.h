@@ -14,7 +14,7 @@ struct Operation {
   openapi::Json content;            ///< of the answer, by media type
   bool takes_text = false;          ///< also a body of text/plain
   std::string request_description;  ///< of bodies that are not JSON; empty: none
-  openapi::Json parameters;         ///< of the query, as parameters of the document; null: none
+  openapi::Json parameters;         ///< of the query and the path, as parameters of the document; null: none
   openapi::Json failures;           ///< further answers by status, as responses of the document; null: none
 };
 

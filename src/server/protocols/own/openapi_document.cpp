@@ -109,7 +109,8 @@ Json operation(const Route& route, const ServedList& models, bool keys_are_set) 
   const bool waits = route.contract.answering == Answering::in_turn && !described.request.is_null();
   Json found{{"summary", route.summary}};
   if (!described.parameters.is_null()) found["parameters"] = described.parameters;
-  if (route.path.find("{id}") != std::string_view::npos) {
+  const bool is_named = std::ranges::any_of(described.parameters, [](const Json& one) { return one["in"] == "path"; });
+  if (!is_named && route.path.find("{id}") != std::string_view::npos) {
     found["parameters"].push_back(
         {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
   }

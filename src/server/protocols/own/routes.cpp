@@ -14,6 +14,7 @@
 #include "server/protocols/own/predict.h"
 #include "server/protocols/readiness.h"
 #include "server/protocols/text_inputs.h"
+#include "server/protocols/transport_counts.h"
 #include "tensor/json_writer.h"
 
 /// The routes of gpux's own protocol.
@@ -163,13 +164,7 @@ void metrics(const RouteCall& call) {
   const bool json = prefers_json(call.request().headers["Accept"]);
   const auto render = [&] {
     const auto models = call.service.repository.models_in_use();
-    StoreChanges& changes = call.service.changes;
-    const TransportCounts transport{call.service.counters ? call.service.counters() : http::Counters{},
-                                    call.service.grpc_counts,
-                                    call.service.member_rules.ignored(),
-                                    call.service.member_rules.unknown(),
-                                    changes.options().serves_store ? &changes.jobs().counts() : nullptr,
-                                    changes.uploads().bytes()};
+    const TransportCounts transport = transport_counts(call.service);
     return json ? json_metrics(models, transport) : prometheus_text(models, transport);
   };
   http::Response response;
