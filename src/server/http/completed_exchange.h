@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -48,7 +49,7 @@ class CompletedExchange : public Exchange {
   virtual void ends(int /*status*/) {}
 
   std::shared_ptr<Exchange> inner_;
-  int status_ = 0;  // of an answer that is streamed
+  std::atomic<int> status_ = 0;  // of an answer that is streamed
 };
 
 }  // namespace gpux::http
