@@ -66,6 +66,7 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
 }
 
 void GenerationJob::start() {
+  started_ = Clock::now();
   number_ = model_->begin_texts([weak = weak_from_this()] {
     if (const auto job = weak.lock()) job->fail(Error(ErrorCode::interrupted, "the server is going down"));
   });
@@ -184,7 +185,7 @@ void GenerationJob::add_spans(std::size_t choice, const Completion& completion) 
              first = std::max(ran, arrived + whole_ns(completion.time_to_first_token)),
              last = arrived + whole_ns(completion.time);
   const auto tokens = [](std::size_t count) { return static_cast<std::int64_t>(count); };
-  spans.add("queue", arrived, ran);
+  spans.add("queue", std::min(started_, ran), ran);
   spans.add("prefill", ran, first,
             {{"gen_ai.usage.input_tokens", tokens(completion.prompt_tokens)},
              {"gen_ai.usage.cache_read.input_tokens", tokens(completion.cached_tokens)}});

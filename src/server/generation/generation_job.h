@@ -84,6 +84,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
   };
 
   std::vector<TracedTokens> traced_;
+  std::chrono::steady_clock::time_point started_;
 
   std::mutex mutex_;
   std::shared_ptr<GenerationListener> listener_;  // null after done()
