@@ -121,9 +121,9 @@ TEST(ServeConsole, IsNotForPagesOfOtherOrigins) {
 TEST(ServeConsole, SaysHowTheModelsAre) {
   const Program gpux;
   const Serving server(gpux, {"add=" + model("add.onnx"), "other=" + model("add.onnx"), "--default", "add"});
-  for (int i = 0; i < 3; ++i) server.json(post("/predict", R"({"x": [[1, 2, 3], [4, 5, 6]]})"));
-  server.json(post("/predict", R"({"x": "no"})"), 400);
-  server.json(post("/v2/repository/models/other/unload", "{}"));
+  for (int i = 0; i < 3; ++i) (void)server.json(post("/predict", R"({"x": [[1, 2, 3], [4, 5, 6]]})"));
+  (void)server.json(post("/predict", R"({"x": "no"})"), 400);
+  (void)server.json(post("/v2/repository/models/other/unload", "{}"));
 
   const Json state = server.json(get("/console/state"));
   EXPECT_EQ(state.at("server").at("serves_store"), false);
@@ -161,8 +161,9 @@ TEST(ServeConsole, KeepsTheRequestsThatFailedAndTheLog) {
   const Program gpux;
   const Serving server(gpux, {"add=" + model("add.onnx")});
   EXPECT_EQ(server.json(get("/console/records")).at("failures"), Json::array());
-  server.json(post("/predict", R"({"x": [[1, 2, 3]]})"));
-  for (int i = 0; i < 3; ++i) server.json(post("/predict?a=b", R"({"x": "no"})", "X-Request-Id: id-of-it\r\n"), 400);
+  (void)server.json(post("/predict", R"({"x": [[1, 2, 3]]})"));
+  for (int i = 0; i < 3; ++i)
+    (void)server.json(post("/predict?a=b", R"({"x": "no"})", "X-Request-Id: id-of-it\r\n"), 400);
   EXPECT_EQ(
       server.ask(post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}], "model": "none"})"))
           .status,
