@@ -488,6 +488,7 @@ void serve(const ServeFlags& given, Context& context) {
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
   service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
   service_options.has_console = flags.console.value_or(service_options.browser_access.listens_on_loopback());
+  service_options.console_is_for_this_machine = !flags.console.has_value();
   if (!service_options.has_console) log::keep_recent(0);
   require_key_for_pulls(flags, service_options, listen);
 
@@ -499,8 +500,8 @@ void serve(const ServeFlags& given, Context& context) {
   } else {
     report_unserved(context, *serving.repository, warnings);
   }
-  const server::TelemetrySettings telemetry =
-      server::read_telemetry_settings([](const std::string& name) { return environment_variable(name.c_str()); }, "gpux");
+  const server::TelemetrySettings telemetry = server::read_telemetry_settings(
+      [](const std::string& name) { return environment_variable(name.c_str()); }, "gpux");
   if (telemetry.traces) serving.spans = trace_requests(telemetry, service_options);
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;

@@ -13,6 +13,7 @@
 #include "server/protocols/transport_counts.h"
 #include "server/requests/api_keys.h"
 #include "server/requests/change_access.h"
+#include "server/requests/console_access.h"
 #include "server/requests/request_trace.h"
 
 namespace gpux::server {
@@ -67,6 +68,20 @@ void dispatch(const RouteCall& call, const Route* route) {
   }
 }
 
+std::string_view peer_of(const http::Request& request) {
+  return request.peer ? std::string_view(*request.peer) : std::string_view();
+}
+
+BrowserRequest sender_of(const http::Request& request) {
+  return {.host = request.headers["Host"], .origin = request.headers.find("Origin")};
+}
+
+// A proxy says so.
+bool is_forwarded(const http::Request& request) {
+  const auto is_there = [&](std::string_view field) { return request.headers.find(field).has_value(); };
+  return is_there("Forwarded") || is_there("X-Forwarded-For") || is_there("Via");
+}
+
 }  // namespace
 
 Service::Service(ModelRepository& repository, ServiceOptions options)
@@ -76,14 +91,34 @@ Service::~Service() = default;
 
 std::string Service::refusal_to_change(const http::Request& request) const {
   const BrowserAccess& browser = state_.options.browser_access;
-  const auto is_there = [&](std::string_view field) { return request.headers.find(field).has_value(); };
   return change_refusal({.serves_store = state_.changes.options().serves_store,
                          .has_keys = !state_.options.api_keys.empty(),
                          .listens_on_loopback = browser.listens_on_loopback(),
-                         .peer = request.peer ? std::string_view(*request.peer) : std::string_view(),
-                         .is_forwarded = is_there("Forwarded") || is_there("X-Forwarded-For") || is_there("Via"),
-                         .is_of_strange_origin = !browser.is_known_origin(
-                             {.host = request.headers["Host"], .origin = request.headers.find("Origin")})});
+                         .peer = peer_of(request),
+                         .is_forwarded = is_forwarded(request),
+                         .is_of_strange_origin = !browser.is_known_origin(sender_of(request))});
+}
+
+std::string Service::refusal_to_show(const http::Request& request, const Route& route) const {
+  const ServiceOptions& options = state_.options;
+  // Without a console nothing is found, whoever asks.
+  if (!route.contract.is_of_console || !options.has_console) return {};
+  const BrowserRequest sender = sender_of(request);
+  // The files of the page have nothing of the server in them. The page says why it gets no more.
+  const bool has_keys = route.key == RouteKey::none || !options.api_keys.empty();
+  return console_refusal(
+      {.has_keys = has_keys,
+       .is_of_own_page = BrowserAccess::is_own_origin(sender),
+       .is_for_this_machine = options.console_is_for_this_machine,
+       .is_of_allowed_host = sender.host.empty() || options.browser_access.is_allowed_host(sender.host),
+       .peer = peer_of(request),
+       .is_forwarded = is_forwarded(request)});
+}
+
+bool Service::page_may_read(const http::Request& request, const Route* route) const {
+  if (route != nullptr && route->contract.is_of_console) return false;
+  const auto origin = request.headers.find("Origin");
+  return origin && state_.options.browser_access.may_read(*origin);
 }
 
 std::optional<http::Response> Service::refusal(const http::Request& request, const RouteMatch& match) const {
@@ -93,8 +128,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     return response;
   };
   if (const bool is_tcp = !request.peer || *request.peer != "unix"; is_tcp) {
-    std::string problem = state_.options.browser_access.refusal(
-        {.host = request.headers["Host"], .origin = request.headers.find("Origin")});
+    std::string problem = state_.options.browser_access.refusal(sender_of(request));
     // No key is wrong, which "permission" says to clients.
     if (!problem.empty()) return answer(ErrorCode::usage, problem, 403);
   }
@@ -111,6 +145,9 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     http::Response response = answer(ErrorCode::permission, std::string(key_problem(authorization, x_api_key)), 401);
     response.headers.add("WWW-Authenticate", "Bearer");
     return response;
+  }
+  if (const std::string problem = refusal_to_show(request, *match.route); !problem.empty()) {
+    return answer(ErrorCode::usage, problem, 403);
   }
   if (match.route->key == RouteKey::change) {
     if (const std::string problem = refusal_to_change(request); !problem.empty()) {
@@ -132,8 +169,7 @@ std::string Service::metrics_page() {
 http::Admitted Service::admit(const http::Request& request) const {
   const RouteMatch match = match_route(request);
   if (std::optional<http::Response> refused = refusal(request, match)) {
-    const auto origin = request.headers.find("Origin");
-    if (origin && state_.options.browser_access.may_read(*origin)) allow_page_to_read(*refused, *origin);
+    if (page_may_read(request, match.route)) allow_page_to_read(*refused, request.headers["Origin"]);
     return std::move(*refused);
   }
   http::Admitted admitted;
@@ -177,10 +213,10 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
                    .deadline = {},
                    .member_rules = &state_.member_rules,
                    .spans = begin_spans(state_.options.tracer.get(), exchange->request(), match.route)};
-  const auto origin = exchange->request().headers.find("Origin");
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,
-                                 .page_may_read = origin && state_.options.browser_access.may_read(*origin),
+                                 .log_successes = match.route == nullptr || !match.route->contract.is_of_console,
+                                 .page_may_read = page_may_read(exchange->request(), match.route),
                                  .failures = failures_of(match.route),
                                  .spans = work.spans,
                                  .figures = match.route == nullptr ? nullptr : &state_.route_figures,

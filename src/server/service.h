@@ -55,6 +55,10 @@ class Service {
   [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match) const;
   /// Why this request may not change the stored models; empty: it may. It has a key where the server has keys.
   [[nodiscard]] std::string refusal_to_change(const http::Request& request) const;
+  /// Why the console does not answer this request; empty: it does, or the route is none of the console.
+  [[nodiscard]] std::string refusal_to_show(const http::Request& request, const Route& route) const;
+  /// Whether the page that sent the request may read its answer. `route` null: there is no such route.
+  [[nodiscard]] bool page_may_read(const http::Request& request, const Route* route) const;
   /// Where a request of the route is kept if it fails; null: nowhere.
   [[nodiscard]] FailedRequests* failures_of(const Route* route);
   [[nodiscard]] http::Response preflight_answer(const http::Request& request, const RouteMatch& match) const;

@@ -106,16 +106,62 @@ TEST(ServeConsole, ShowsNothingOfTheServerWithoutAKey) {
 
 TEST(ServeConsole, IsNotForPagesOfOtherOrigins) {
   const Program gpux;
-  const Serving server(gpux, {"add=" + model("add.onnx")});
+  const Serving server(gpux, {"add=" + model("add.onnx"), "--cors-origin", "https://page.example"});
   const std::string here = fmt::format("127.0.0.1:{}", server.port());
   for (const std::string path : {"/console", "/console/console.js", "/console/state", "/console/records"}) {
     SCOPED_TRACE(path);
     EXPECT_EQ(server.ask(get_with(path, "Origin: http://" + here + "\r\n", here)).status, 200);
-    EXPECT_EQ(server.ask(get_with(path, "Origin: https://evil.example\r\n", here)).status, 403);
-    EXPECT_EQ(server.ask(get_with(path, "Origin: null\r\n", here)).status, 403);
+    for (const char* origin : {"https://evil.example", "null", "http://localhost:3000", "https://page.example"}) {
+      const Answered answer = server.ask(get_with(path, fmt::format("Origin: {}\r\n", origin), here));
+      EXPECT_EQ(answer.status, 403) << origin;
+      EXPECT_EQ(answer.header("access-control-allow-origin"), "") << origin;
+    }
     // Its name was changed to this machine's address.
     EXPECT_EQ(server.ask(get_with(path, "", "evil.example")).status, 403);
   }
+}
+
+TEST(ServeConsole, IsForThisMachineAloneWhereNothingElseIsSaid) {
+  struct Line {
+    std::vector<std::string> flags;
+    const char *fields, *host;
+    int status;
+  };
+
+  for (const Line& line : std::vector<Line>{
+           {{}, "X-Forwarded-For: 203.0.113.7\r\n", "localhost", 403},
+           {{}, "Forwarded: for=203.0.113.7\r\n", "localhost", 403},
+           {{}, "Via: 1.1 proxy\r\n", "localhost", 403},
+           {{"--console"}, "X-Forwarded-For: 203.0.113.7\r\n", "localhost", 200},
+           {{"--host", "0.0.0.0", "--console"}, "", "localhost", 200},
+           // Its name was changed to this machine's address: no Origin, as the page is of the server's origin.
+           {{"--host", "0.0.0.0", "--console"}, "", "evil.example", 403},
+           {{"--host", "0.0.0.0", "--console", "--allowed-host", "models.example"}, "", "models.example", 200},
+       }) {
+    SCOPED_TRACE(testing::PrintToString(line.flags) + line.fields + line.host);
+    const Program gpux;
+    std::vector<std::string> arguments{"add=" + model("add.onnx")};
+    arguments.insert(arguments.end(), line.flags.begin(), line.flags.end());
+    const Serving server(gpux, arguments);
+    for (const char* path : {"/console/state", "/console/records"}) {
+      EXPECT_EQ(server.ask(get_with(path, line.fields, line.host)).status, line.status) << path;
+    }
+    EXPECT_EQ(server.ask(get_with("/console", line.fields, line.host)).status, 200);
+    // Nor are those refusals among the failures.
+    EXPECT_EQ(server.json(get("/console/records")).at("failures"), Json::array());
+  }
+}
+
+TEST(ServeConsole, DoesNotFillTheLogWithItsOwnRequests) {
+  const Program gpux;
+  const Serving server(gpux, {"add=" + model("add.onnx"), "--log-requests"});
+  for (int i = 0; i < 3; ++i) (void)server.json(get("/console/state"));
+  (void)server.json(post("/predict", R"({"x": [[1, 2, 3]]})"));
+  std::string log;
+  const Json records = server.json(get("/console/records"));
+  for (const Json& line : records.at("log")) log += line.at("text").get<std::string>() + "\n";
+  EXPECT_THAT(log, HasSubstr("path=/predict"));
+  EXPECT_THAT(log, Not(HasSubstr("path=/console")));
 }
 
 TEST(ServeConsole, SaysHowTheModelsAre) {

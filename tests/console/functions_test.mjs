@@ -14,6 +14,7 @@ fs.writeFileSync(path.join(page, "package.json"), '{"type": "module"}');
 process.on("exit", () => fs.rmSync(page, { recursive: true }));
 const { addToolCalls, cutter, eventsOf, linesOf, messageOf } = await import(`${page}/answers.js`);
 const { comparison, inputsOf, largestDifference } = await import(`${page}/compare.js`);
+const { readAnswer, takeBack } = await import(`${page}/conversation.js`);
 const figures = await import(`${page}/figures.js`);
 const { kindsOf, pathOf, pretty, requestOf, sampleOf } = await import(`${page}/inputs.js`);
 
@@ -131,8 +132,13 @@ test("answers of two models are compared", () => {
   assert.equal(comparison({ y: [1], l: "a" }, { y: [1], l: "b" }, write), "equal numbers, other texts");
   assert.equal(comparison({ y: [1] }, { y: [1.25] }, write), "numbers differ by at most 0.25");
   assert.equal(comparison({ y: [1] }, { y: [] }, write), "another shape");
+  const named = (id, value) => ({ id, created: 1 + value, model: id, system_fingerprint: id, data: [0.5] });
+  assert.equal(comparison(named("a", 1), named("b", 2), write), "equal", "what only names an answer");
+  assert.equal(comparison({ y: [{ id: "a" }] }, { y: [{ id: "b" }] }, write), "equal numbers, other texts");
   const info = (name, shape) => ({ inputs: [{ name, type: "float32", shape }] });
   assert.equal(inputsOf(info("x", [null, 3])), inputsOf(info("x", ["batch", 3])));
+  assert.equal(inputsOf(info("x", null)), inputsOf(info("x", null)), "an unknown rank");
+  assert.notEqual(inputsOf(info("x", null)), inputsOf(info("x", [])));
   assert.notEqual(inputsOf(info("x", [3])), inputsOf(info("y", [3])));
 });
 
@@ -167,5 +173,64 @@ test("a form begins with values that fit", () => {
 
 test("answers are written with lists of numbers on one line, and cut", () => {
   assert.equal(pretty({ y: [[1, -2.5e-7], [3, 4]] }), '{\n "y": [\n  [ 1, -2.5e-7 ],\n  [ 3, 4 ]\n ]\n}');
-  assert.match(pretty(Array.from({ length: 20_000 }, () => "text")), /… \(\d+,\d+ characters\)$/);
+  assert.equal(pretty([]), "[]");
+  assert.equal(pretty({ a: {}, b: ["x", null, true, [1, null]] }), '{\n "a": {},\n "b": [\n  "x",\n  null,\n  true,\n  [ 1, null ]\n ]\n}');
+  assert.equal(pretty("x"), '"x"');
+  assert.equal(pretty(null), "null");
+  for (const value of ["text", -0.5]) {
+    const text = pretty(Array.from({ length: 2_000_000 }, () => value));
+    assert.match(text, /… \(the first 20,000 characters\)$/);
+    assert.ok(text.length < 20_100);
+  }
+  assert.ok(pretty([...Array.from({ length: 5000 }, () => -0.5), "x"]).startsWith("[\n -0.5,\n -0.5"), "in a time that grows with the length");
+});
+
+function eventsWith(...chunks) {
+  return answerOf(...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`));
+}
+
+function silent() {
+  return { addText() {}, addReasoning() {}, showCalls() {} };
+}
+
+test("an answer is added to the conversation that it began in, also where it breaks off", async () => {
+  const part = (delta, finish_reason = null) => ({ choices: [{ delta, finish_reason }] });
+  const messages = [];
+  const whole = await readAnswer(eventsWith(part({ content: "a" }), part({ content: "b" }, "length"), { choices: [], usage: { prompt_tokens: 1 } }), messages, silent());
+  assert.deepEqual(messages, [{ role: "assistant", content: "ab" }]);
+  assert.deepEqual([whole.isCut, whole.usage, whole.calls], [true, { prompt_tokens: 1 }, []]);
+  const call = { index: 0, id: "1", function: { name: "f", arguments: "{}" } };
+  const called = await readAnswer(eventsWith(part({ content: "c" }), part({ tool_calls: [call] }, "tool_calls")), messages, silent());
+  assert.equal(called.isCut, false);
+  assert.deepEqual(messages[1], { role: "assistant", content: "c", tool_calls: called.calls });
+  // The page begins a new conversation while the old one's answer still comes.
+  let conversation = [{ role: "user", content: "old" }];
+  const old = conversation;
+  const shown = { ...silent(), addText: () => { conversation = []; } };
+  const broken = readAnswer(eventsWith(part({ content: "d" }), part({ tool_calls: [call] }), { error: { message: "no" } }), conversation, shown);
+  await assert.rejects(broken, /no/);
+  assert.deepEqual(conversation, []);
+  assert.deepEqual(old.at(-1), { role: "assistant", content: "d" });
+});
+
+test("a message that nothing has answered is taken back", () => {
+  const messages = [{ role: "assistant", content: "a" }, { role: "user", content: "b" }];
+  assert.equal(takeBack(messages), "b");
+  assert.equal(takeBack(messages), undefined);
+  assert.equal(takeBack([]), undefined);
+  assert.equal(messages.length, 1);
+});
+
+test("lines of the log that stay are found", () => {
+  for (const [before, now, gone] of [
+    [[], ["a"], 0],
+    [["a", "b"], ["a", "b", "c"], 0],
+    [["a", "b"], ["b", "c"], 1],
+    [["a", "a", "b"], ["a", "b"], 1],
+    [["a", "b"], ["c"], 2],
+    [["a", "b"], [], 2],
+    [["a", "b"], ["a"], 2],
+  ]) {
+    assert.equal(figures.countGone(before, now), gone, `${before} ${now}`);
+  }
 });

@@ -95,6 +95,15 @@ TEST(BrowserAccess, EverythingIsAcceptedWhereTheUserSaysSo) {
   EXPECT_TRUE(BrowserAccess().may_read("http://localhost:3000"));
 }
 
+TEST(BrowserAccess, ThePageOfTheServerHasItsSchemeAndHost) {
+  EXPECT_TRUE(BrowserAccess::is_own_origin({"localhost:8080", std::nullopt}));
+  EXPECT_TRUE(BrowserAccess::is_own_origin({"Localhost:8080", "http://localhost:8080"}));
+  EXPECT_TRUE(BrowserAccess::is_own_origin({"models.example.org", "https://models.example.org"}));
+  for (const char* origin : {"http://localhost:3000", "http://127.0.0.1:8080", "null", ""}) {
+    EXPECT_FALSE(BrowserAccess::is_own_origin({"localhost:8080", origin})) << origin;
+  }
+}
+
 TEST(BrowserAccess, WhatIsNoOriginOrHostIsRefusedByTheNameOfItsFlag) {
   for (const char* origin : {"", "page.example", "https://", "https://page.example/path", "https://*.example/"}) {
     try {

@@ -223,6 +223,13 @@ TEST_F(CountedGrpc, KeepsCallsThatFail) {
     request.set_model_name(model);
     (void)stub_->ModelInfer(given.get(), request, &response);
   }
+  // Calls that need no key: anybody could push the others out.
+  for (const char* service : {"a", "b"}) {
+    ::grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    Health health;
+    EXPECT_EQ(health_->Check(context().get(), request, &health).error_code(), StatusCode::NOT_FOUND);
+  }
   ASSERT_TRUE(settled());
   const std::vector<FailedRequest> failed = options.failures->all();
   ASSERT_EQ(failed.size(), 1U);

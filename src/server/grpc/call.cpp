@@ -169,6 +169,7 @@ Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const C
 
 void Call::admit(bool needs_key) {
   self_ = shared_from_this();
+  needs_key_ = needs_key;
   // Protocol Buffers have a bound of their own.
   max_message_bytes_ =
       std::min<std::uint64_t>(needs_key ? state_->options.max_message_bytes : small_message_bytes, INT32_MAX);
@@ -286,7 +287,7 @@ Status Call::left_status() const {
 void Call::keep_failure(StatusCode code, const std::string& reason) const {
   FailedRequests* failures = state_->options.failures.get();
   const bool is_kept = code != StatusCode::OK && code != StatusCode::UNAUTHENTICATED && code != StatusCode::CANCELLED;
-  if (failures == nullptr || !is_kept) return;
+  if (failures == nullptr || !needs_key_ || !is_kept) return;
   failures->add({.time = std::chrono::system_clock::now(),
                  .method = "gRPC",
                  .path = std::string(method_.path),

@@ -192,7 +192,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   void let_go();
   void end();
   [[nodiscard]] ::grpc::StatusCode final_code() const;
-  /// Keeps the failure for the console. Not of a call without a key, or whose client has left.
+  /// Keeps the failure for the console. Not of a call that needs no key or has none, or whose client has left.
   void keep_failure(::grpc::StatusCode code, const std::string& reason) const;
 
   std::shared_ptr<CallState> state_;
@@ -207,6 +207,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::atomic<::grpc::StatusCode> cut_off_with_ = ::grpc::StatusCode::OK;
   ::grpc::StatusCode code_ = ::grpc::StatusCode::OK;
   std::uint64_t max_message_bytes_ = 0;
+  bool needs_key_ = true;
   bool works_ = false;  // counted by CallState::begin_work()
   ::grpc::ByteBuffer outgoing_;
   MemoryShare outgoing_memory_;

@@ -48,6 +48,9 @@ struct RouteContract {
   /// The answers, and requests without a table of fields, for `models`, those that the route may be for; null: any
   /// object is answered.
   Operation (*describe)(const std::vector<const ServedModel*>& models) = nullptr;
+  /// For the console, which asks again and again: pages of other origins may neither send such requests nor read their
+  /// answers, and successes are no lines of the log.
+  bool is_of_console = false;
 };
 
 /// A route of one protocol: dispatch, API keys, the OpenAPI document and the table of docs/serving.md all read this.

@@ -38,6 +38,7 @@ struct ServiceOptions {
   bool log_requests = false;                      ///< one line of the log for each
   bool is_strict = false;                         ///< requests with unknown members are refused
   bool has_console = false;                       ///< /console answers, and requests that fail are kept for it
+  bool console_is_for_this_machine = false;       ///< without keys it answers requests of this machine alone
   std::shared_ptr<FailedRequests> failures = std::make_shared<FailedRequests>();  ///< those; of gRPC, too
   std::uint64_t read_here_bytes = 64 << 10;     ///< longer JSON is not read on the thread that calls handle()
   std::uint64_t tokenize_here_bytes = 2 << 10;  ///< the same of bodies with texts

@@ -112,7 +112,11 @@ std::string BrowserAccess::refusal(const BrowserRequest& request) const {
 }
 
 bool BrowserAccess::is_known_origin(const BrowserRequest& request) const {
-  if (!request.origin || may_read(*request.origin)) return true;
+  return is_own_origin(request) || may_read(*request.origin);
+}
+
+bool BrowserAccess::is_own_origin(const BrowserRequest& request) {
+  if (!request.origin) return true;
   const std::optional<Origin> origin = read_origin(*request.origin);
   return origin && origin->authority == lower(request.host);
 }

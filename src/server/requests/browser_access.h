@@ -48,6 +48,13 @@ class BrowserAccess {
   /// cors_origins.
   [[nodiscard]] bool is_known_origin(const BrowserRequest& request) const;
 
+  /// Whether no page sent the request, or one of the server itself.
+  [[nodiscard]] static bool is_own_origin(const BrowserRequest& request);
+
+  /// Whether no page of a stranger can have this name: it is an IP address, a name of this machine, one below .local or
+  /// .internal, or in allowed_hosts. `authority` is the field Host.
+  [[nodiscard]] bool is_allowed_host(std::string_view authority) const;
+
   /// Whether the server listens on a loopback address.
   [[nodiscard]] bool listens_on_loopback() const noexcept { return listens_on_loopback_; }
 
@@ -55,8 +62,6 @@ class BrowserAccess {
   [[nodiscard]] bool may_read(std::string_view origin) const;
 
  private:
-  [[nodiscard]] bool is_allowed_host(std::string_view authority) const;
-
   BrowserAccessOptions options_;
   bool listens_on_loopback_ = true;
 };

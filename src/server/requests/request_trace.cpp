@@ -74,8 +74,10 @@ class Traced : public http::CompletedExchange {
     const auto verdict = response.headers.find("X-Gpux-Verdict");
     if (verdict && options_.spans) options_.spans->set("gpux.verdict", std::string(*verdict));
     const http::Request& asked = request();
-    const bool is_failure = options_.failures != nullptr && response.status >= first_error_status;
-    if (!options_.log_request && !is_failure) return;
+    const bool is_error = response.status >= first_error_status;
+    const bool is_failure = options_.failures != nullptr && is_error;
+    const bool is_logged = options_.log_request && (is_error || options_.log_successes);
+    if (!is_logged && !is_failure) return;
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
     if (is_failure) {
       options_.failures->add({.time = std::chrono::system_clock::now(),
@@ -86,7 +88,7 @@ class Traced : public http::CompletedExchange {
                               .id = names_.id,
                               .milliseconds = milliseconds});
     }
-    if (!options_.log_request) return;
+    if (!is_logged) return;
     std::vector<log::Field> fields{{"method", asked.method},
                                    {"path", asked.path},
                                    {"status", std::to_string(response.status)},

@@ -24,6 +24,7 @@ RequestNames name_request(std::string_view given_id, std::optional<std::string_v
 struct TraceOptions {
   RequestDeadline deadline;    ///< answers are written until the time that it has when they are given
   bool log_request = false;    ///< each answer is a line of the log
+  bool log_successes = true;   ///< with log_request: also where it is no error
   bool page_may_read = false;  ///< answers tell a browser that the page of the request's Origin may read them
   /// Keeps the answers that are errors; outlives the exchange; null: none are kept.
   FailedRequests* failures = nullptr;

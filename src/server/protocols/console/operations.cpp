@@ -16,8 +16,9 @@ Json list_of(Json item) {
 }
 
 Operation with_refusal(Operation operation) {
-  operation.failures["403"] = {{"description", "a page of another origin asks"},
-                               {"content", openapi::json_content(openapi::reference("Detail"))}};
+  operation.failures["403"] = {
+      {"description", "a page of another origin asks, or without a key another machine or a strange Host"},
+      {"content", openapi::json_content(openapi::reference("Detail"))}};
   return operation;
 }
 

@@ -1,5 +1,5 @@
 // A conversation with a model, streamed, with tools whose results the user types.
-import { addToolCalls, eventsOf } from "./answers.js";
+import { readAnswer, takeBack } from "./conversation.js";
 import { announce, labelled, make, newId, setText } from "./elements.js";
 import { writeNumber, writeSeconds } from "./figures.js";
 import { postJson } from "./server.js";
@@ -76,36 +76,6 @@ function showFigures(began, first, usage) {
   setText(figures, `${usage.prompt_tokens} tokens of the prompt, ${usage.completion_tokens} generated, the first after ${writeSeconds((first - began) / 1000)}, ${writeNumber(rate)} tokens/s`);
 }
 
-/** Reads the model's answer into the list. Returns the message as it is sent with the next request. */
-async function readAnswer(answer, began) {
-  const shown = addMessage("assistant");
-  const calls = [];
-  let text = "";
-  let first = null;
-  let usage = null;
-  try {
-    for await (const event of eventsOf(answer)) {
-      if (event.error) throw new Error(event.error.message);
-      usage = event.usage ?? usage;
-      const delta = event.choices[0]?.delta ?? {};
-      if (delta.content || delta.reasoning_content || delta.tool_calls) first ??= performance.now();
-      if (delta.reasoning_content) shown.addReasoning(delta.reasoning_content);
-      if (delta.content) {
-        text += delta.content;
-        shown.addText(delta.content);
-      }
-      if (delta.tool_calls) shown.showCalls(addToolCalls(calls, delta.tool_calls));
-    }
-  } finally {
-    if (text !== "") messages.push({ role: "assistant", content: text });
-  }
-  showFigures(began, first, usage);
-  if (calls.length === 0) return [];
-  if (text !== "") messages.pop();
-  messages.push({ role: "assistant", content: text, tool_calls: calls });
-  return calls;
-}
-
 /** Fields for the results of the tools that the model has called. */
 function askForResults(calls) {
   const fields = calls.map((call) => ({ call, field: make("input", { type: "text" }) }));
@@ -115,8 +85,18 @@ function askForResults(calls) {
       addMessage("tool").addText(field.value);
     }
     resultArea.replaceChildren();
+    message.focus();
     void ask();
   };
+  fields.forEach(({ field }, index) => {
+    field.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing) return;
+      // It would send the form.
+      event.preventDefault();
+      if (index + 1 < fields.length) fields[index + 1].field.focus();
+      else give();
+    });
+  });
   resultArea.replaceChildren(
     ...fields.flatMap(({ call, field }) => labelled(`Result of ${call.function.name}(${call.function.arguments})`, field)),
     make("p", { class: "actions" }, make("button", { type: "button", onclick: give }, "Send the results")),
@@ -124,24 +104,43 @@ function askForResults(calls) {
   fields[0].field.focus();
 }
 
+function showButtons() {
+  // The model waits for results before anything else.
+  sendButton.disabled = running !== null || resultArea.hasChildNodes();
+  stopButton.disabled = running === null;
+}
+
 function setRunning(controller) {
   running = controller;
-  sendButton.disabled = controller !== null;
-  stopButton.disabled = controller === null;
+  showButtons();
+}
+
+/** Gives the user's message back where nothing has answered it. */
+function giveBack(conversation) {
+  const text = takeBack(conversation);
+  if (text === undefined || conversation !== messages) return;
+  while (list.lastChild !== null && !list.lastChild.classList.contains("user")) list.lastChild.remove();
+  list.lastChild?.remove();
+  if (message.value === "") message.value = text;
 }
 
 async function ask() {
   const controller = new AbortController();
+  // A new conversation may begin before this one's answer has ended.
+  const conversation = messages;
   setRunning(controller);
   announce("The model answers …");
   try {
     const began = performance.now();
     const answer = await postJson("v1/chat/completions", bodyOf(), controller.signal);
-    const calls = await readAnswer(answer, began);
+    const { calls, first, usage, isCut } = await readAnswer(answer, conversation, addMessage("assistant"));
+    if (conversation !== messages) return;
+    showFigures(began, first, usage);
     if (calls.length !== 0) askForResults(calls);
-    announce(calls.length === 0 ? "The answer is complete." : "The model calls a tool.");
+    announce(calls.length !== 0 ? "The model calls a tool." : isCut ? "The answer was cut at the maximum of tokens." : "The answer is complete.");
   } catch (error) {
-    announce(controller.signal.aborted ? "The answer was stopped." : `No answer: ${error.message}`);
+    giveBack(conversation);
+    if (conversation === messages) announce(controller.signal.aborted ? "The answer was stopped." : `No answer: ${error.message}`);
   } finally {
     setRunning(null);
   }
@@ -149,11 +148,10 @@ async function ask() {
 
 function sendMessage(event) {
   event.preventDefault();
-  if (message.value.trim() === "" || running !== null) return;
+  if (message.value.trim() === "" || sendButton.disabled) return;
   messages.push({ role: "user", content: message.value });
   addMessage("user").addText(message.value);
   message.value = "";
-  resultArea.replaceChildren();
   void ask();
 }
 
@@ -162,6 +160,7 @@ function begin() {
   messages = [];
   list.replaceChildren();
   resultArea.replaceChildren();
+  showButtons();
   setText(figures, "");
   announce("A new conversation.");
   message.focus();

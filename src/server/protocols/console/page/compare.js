@@ -2,7 +2,15 @@
 
 /** What two models have to have in common for the same input. */
 export function inputsOf(info) {
-  return JSON.stringify(info.inputs.map(({ name, type, shape }) => [name, type, shape.length]));
+  return JSON.stringify(info.inputs.map(({ name, type, shape }) => [name, type, shape?.length ?? null]));
+}
+
+/** What differs with each answer, whatever the model says. */
+const namesOfAnswers = ["id", "created", "model", "system_fingerprint"];
+
+function withoutNames(answer) {
+  if (answer === null || typeof answer !== "object" || Array.isArray(answer)) return answer;
+  return Object.fromEntries(Object.entries(answer).filter(([name]) => !namesOfAnswers.includes(name)));
 }
 
 /** The numbers of an answer in their order, and its other values as texts. */
@@ -22,7 +30,8 @@ export function largestDifference(left, right) {
 }
 
 /** How an answer compares with that of the first model, in words. */
-export function comparison(first, other, write) {
+export function comparison(firstAnswer, otherAnswer, write) {
+  const [first, other] = [withoutNames(firstAnswer), withoutNames(otherAnswer)];
   const difference = largestDifference(first, other);
   if (difference === undefined) return "another shape";
   const [a, b] = [leavesOf(first).others.join(), leavesOf(other).others.join()];

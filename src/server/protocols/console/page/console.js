@@ -1,17 +1,18 @@
 // The page: which section is shown, and the state of the server, which it asks for again and again.
 import { showChat } from "./chat.js";
-import { announce } from "./elements.js";
+import { announce, setText } from "./elements.js";
 import { showOverview } from "./overview.js";
 import { showRecords } from "./requests.js";
-import { readJson } from "./server.js";
+import { Refused, readJson } from "./server.js";
 import { list, showStore } from "./store.js";
 import { showTry } from "./try.js";
 
 const interval = 2000;
+const patience = 10_000;
+const content = document.getElementById("content");
 const sections = [...document.querySelectorAll("main > section")];
 const links = [...document.querySelectorAll("nav a")];
 let shown = null;
-let isLost = false;
 
 function report(error) {
   announce(error.message);
@@ -33,28 +34,44 @@ function showSection() {
   if (wanted.id === "store") void list().catch(report);
 }
 
-async function update() {
-  const state = await readJson("console/state");
-  const time = performance.now();
-  showOverview(state, time);
+/** Stays for as long as it is so, whatever else is announced. An empty text: the server answers. */
+function showLost(text) {
+  const line = document.getElementById("lost");
+  if (text === "" && !line.hidden) announce("The server answers again.");
+  setText(line, text);
+  line.hidden = text === "";
+}
+
+async function show(state) {
+  showOverview(state, performance.now());
   showTry(state);
   showChat(state);
   showStore(state);
   if (shown.id === "requests") await showRecords();
 }
 
-async function poll() {
+async function update() {
+  let state;
   try {
-    if (!document.hidden) await update();
-    if (isLost) announce("The server answers again.");
-    isLost = false;
+    state = await readJson("console/state", patience);
   } catch (error) {
-    if (!isLost) announce(`The server does not answer: ${error.message}`);
-    isLost = true;
+    showLost(error instanceof Refused ? error.message : `The server does not answer: ${error.message}`);
+    return;
   }
+  showLost("");
+  await show(state).catch(report);
+}
+
+async function poll() {
+  if (!document.hidden) await update();
   setTimeout(poll, interval);
 }
 
+// It is a link to no section.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  content.focus();
+});
 window.addEventListener("hashchange", showSection);
 showSection();
 void poll();

@@ -97,7 +97,14 @@ export function writeDuration(seconds) {
 
 /** 14:03:07 */
 export function writeTime(milliseconds) {
-  return new Date(milliseconds).toLocaleTimeString("en", { hour12: false });
+  return new Date(milliseconds).toLocaleTimeString("en", { hourCycle: "h23" });
+}
+
+/** How many of the lines `before` have gone, where the others are those that `now` begins with. */
+export function countGone(before, now) {
+  let gone = 0;
+  while (before.slice(gone).some((line, index) => line !== now[index])) gone += 1;
+  return gone;
 }
 
 /** Requests of a model that did not succeed. */

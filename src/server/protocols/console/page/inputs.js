@@ -64,8 +64,34 @@ export function sampleOf(info) {
   return JSON.stringify(sample);
 }
 
-/** Written with a line for each member, but lists of numbers on one. */
+/** The parts of a value's text. `line` begins a line of the value. */
+function* written(value, line) {
+  if (value === null || typeof value !== "object") {
+    yield JSON.stringify(value);
+    return;
+  }
+  const isList = Array.isArray(value);
+  const isRow = isList && value.every((one) => one === null || typeof one === "number" || typeof one === "boolean");
+  const [start, end] = isList ? "[]" : "{}";
+  const before = isRow ? " " : `${line} `;
+  let separator = "";
+  yield start;
+  for (const entry of isList ? value : Object.entries(value)) {
+    yield separator + before;
+    separator = ",";
+    if (!isList) yield `${JSON.stringify(entry[0])}: `;
+    yield* written(isList ? entry : entry[1], before);
+  }
+  if (separator !== "") yield isRow ? " " : line;
+  yield end;
+}
+
+/** Written with a line for each member, but lists of numbers on one. Long ones are cut before they are written. */
 export function pretty(value) {
-  const text = JSON.stringify(value, null, 1).replace(/\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]/g, (list) => list.replace(/\s+/g, " "));
-  return text.length <= longestAnswer ? text : `${text.slice(0, longestAnswer)}\n… (${text.length.toLocaleString("en")} characters)`;
+  let text = "";
+  for (const part of written(value, "\n")) {
+    text += part;
+    if (text.length > longestAnswer) return `${text.slice(0, longestAnswer)}\n… (the first ${longestAnswer.toLocaleString("en")} characters)`;
+  }
+  return text;
 }

@@ -1,17 +1,16 @@
 // The requests that failed last, and the end of the log.
 import { make, table } from "./elements.js";
-import { writeCount, writeNumber, writeTime } from "./figures.js";
+import { countGone, writeCount, writeNumber, writeTime } from "./figures.js";
 import { readJson } from "./server.js";
 
-let last = "";
+const patience = 10_000;
+let lastFailures = "";
+let lastLines = [];
 
-/** Reads both, and shows them where they have changed. */
-export async function showRecords() {
-  const records = await readJson("console/records");
-  const text = JSON.stringify(records);
-  if (text === last) return;
-  last = text;
-  const { failures, log } = records;
+function showFailures(failures) {
+  const text = JSON.stringify(failures);
+  if (text === lastFailures) return;
+  lastFailures = text;
   const rows = failures
     .reverse()
     .map((one) => [writeTime(one.time), `${one.method} ${one.path}`, one.status, one.reason, writeCount(one.count), `${writeNumber(one.milliseconds)} ms`, one.id]);
@@ -19,8 +18,24 @@ export async function showRecords() {
   const area = document.getElementById("failures");
   area.hidden = rows.length === 0;
   area.replaceChildren(table("The last ones, the newest first", ["Time", "Request", "Status", "Reason", "Times", "After", "Id"], rows));
-  const lines = document.getElementById("log");
-  const isAtEnd = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
-  lines.replaceChildren(...log.map((one) => make("p", { class: one.level }, `${writeTime(one.time)} ${one.level} ${one.text}`)));
-  if (isAtEnd) lines.scrollTop = lines.scrollHeight;
+}
+
+/** Lines that stay are not made anew, so that a selection in them stays, too. */
+function showLog(log) {
+  const area = document.getElementById("log");
+  const isAtEnd = area.scrollTop + area.clientHeight >= area.scrollHeight - 4;
+  const lines = log.map((one) => JSON.stringify(one));
+  const gone = countGone(lastLines, lines);
+  for (let index = 0; index < gone; ++index) area.firstChild.remove();
+  const added = log.slice(lastLines.length - gone);
+  area.append(...added.map((one) => make("p", { class: one.level }, `${writeTime(one.time)} ${one.level} ${one.text}`)));
+  lastLines = lines;
+  if (isAtEnd && added.length !== 0) area.scrollTop = area.scrollHeight;
+}
+
+/** Reads both, and shows what has changed. */
+export async function showRecords() {
+  const { failures, log } = await readJson("console/records", patience);
+  showFailures(failures);
+  showLog(log);
 }

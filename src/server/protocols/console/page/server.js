@@ -23,12 +23,18 @@ function askForKey(problem) {
     field.value = "";
     // Without a key there is nothing else to show.
     dialog.oncancel = (event) => event.preventDefault();
+    // A browser lets a page prevent that only once, and closes the dialog at the next Escape.
+    dialog.onclose = () => {
+      if (question === null || dialog.open) return;
+      dialog.showModal();
+      field.focus();
+    };
     form.onsubmit = (event) => {
       event.preventDefault();
       key = field.value.trim();
       sessionStorage.setItem(keyName, key);
-      dialog.close();
       question = null;
+      dialog.close();
       resolve();
     };
     if (!dialog.open) dialog.showModal();
@@ -43,11 +49,14 @@ function withKey(headers) {
   return { ...headers, Authorization: `Bearer ${String.fromCharCode(...new TextEncoder().encode(key))}` };
 }
 
-/** The answer, where it is no error. Throws Refused, and TypeError where the server does not answer. */
-export async function send(path, { method = "GET", headers = {}, body, signal } = {}) {
+/** The answer, where it is no error. Throws Refused, and other errors where the server does not answer, also within
+    `patience` milliseconds if that is given. */
+export async function send(path, { method = "GET", headers = {}, body, signal, patience } = {}) {
   for (;;) {
     const used = key;
-    const answer = await fetch(path, { method, headers: withKey(headers), body, signal, credentials: "omit", cache: "no-store" });
+    // Not of the time in which the user types a key.
+    const limit = patience === undefined ? signal : AbortSignal.timeout(patience);
+    const answer = await fetch(path, { method, headers: withKey(headers), body, signal: limit, credentials: "omit", cache: "no-store" });
     if (answer.ok) return answer;
     const problem = messageOf(await answer.text()) || `the server answers with status ${answer.status}`;
     if (answer.status !== 401) throw new Refused(answer.status, problem);
@@ -55,8 +64,8 @@ export async function send(path, { method = "GET", headers = {}, body, signal } 
   }
 }
 
-export async function readJson(path) {
-  return (await send(path)).json();
+export async function readJson(path, patience) {
+  return (await send(path, { patience })).json();
 }
 
 export function postJson(path, value, signal) {

@@ -169,8 +169,8 @@ async function showModel() {
     radio.checked = index === 0;
     kindArea.append(make("p", { class: "choice" }, radio, make("label", { for: radio.id }, title)));
   });
-  showOthers();
   showInput();
+  showOthers();
 }
 
 async function submit(event) {
