@@ -64,6 +64,11 @@ export function sampleOf(info) {
   return JSON.stringify(sample);
 }
 
+/** Why a file is no image that models are given; empty where it is one. */
+export function problemOfImage(file) {
+  return file.type.startsWith("image/") ? "" : `${file.name} is ${file.type || "a file of an unknown type"}, and no image`;
+}
+
 /** The parts of a value's text. `line` begins a line of the value. */
 function* written(value, line) {
   if (value === null || typeof value !== "object") {

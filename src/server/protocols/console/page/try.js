@@ -2,7 +2,7 @@
 import { comparison, inputsOf } from "./compare.js";
 import { announce, labelled, make, newId, setText, table } from "./elements.js";
 import { writeNumber } from "./figures.js";
-import { kindsOf, pretty, requestOf, sampleOf } from "./inputs.js";
+import { kindsOf, pretty, problemOfImage, requestOf, sampleOf } from "./inputs.js";
 import { postJson, readJson, send } from "./server.js";
 
 function dataUrlOf(file) {
@@ -22,9 +22,15 @@ function imageField() {
   const zone = make("div", { class: "drop" }, ...labelled("Image", input), name, preview);
   const field = { node: zone, file: null };
   const choose = (file) => {
-    if (!file) return;
-    field.file = file;
     if (preview.src) URL.revokeObjectURL(preview.src);
+    preview.removeAttribute("src");
+    preview.hidden = true;
+    const problem = file ? problemOfImage(file) : "No image is chosen.";
+    field.file = problem === "" ? file : null;
+    if (problem !== "") {
+      setText(name, problem);
+      return;
+    }
     preview.src = URL.createObjectURL(file);
     preview.hidden = false;
     setText(name, `${file.name}, ${file.size.toLocaleString("en")} bytes`);
@@ -149,10 +155,12 @@ function showInput() {
 /** Models that take the same input, to be run beside the chosen one: the same file on several providers, for example. */
 function showOthers() {
   const info = infos.find((one) => one.name === choice.value);
+  const ticked = new Set([...othersArea.querySelectorAll("input:checked")].map((box) => box.value));
   const same = infos.filter((one) => info && one.name !== info.name && inputsOf(one) === inputsOf(info) && models.some((model) => model.name === one.name));
   othersArea.replaceChildren(make("legend", {}, "Compare with"));
   for (const one of same) {
     const box = make("input", { type: "checkbox", value: one.name, id: newId("with") });
+    box.checked = ticked.has(one.name);
     othersArea.append(make("p", { class: "choice" }, box, make("label", { for: box.id }, `${one.name}, on ${one.provider || "no provider"}`)));
   }
   othersArea.hidden = same.length === 0;
@@ -161,7 +169,10 @@ function showOthers() {
 async function showModel() {
   const model = chosen();
   if (model === undefined) return;
-  infos = (await readJson("models")).models;
+  const { models: read } = await readJson("models");
+  // The user may have chosen another one in the meantime, or the model is gone.
+  if (chosen()?.name !== model.name) return;
+  infos = read;
   const kinds = kindsOf(model);
   kindArea.replaceChildren(make("legend", {}, "Input"));
   kinds.forEach(([name, title], index) => {
@@ -170,6 +181,12 @@ async function showModel() {
     kindArea.append(make("p", { class: "choice" }, radio, make("label", { for: radio.id }, title)));
   });
   showInput();
+  showOthers();
+}
+
+/** Others may have come. */
+async function updateOthers() {
+  infos = (await readJson("models")).models;
   showOthers();
 }
 
@@ -208,13 +225,15 @@ choice.addEventListener("change", () => void showModel().catch((error) => announ
 export function showTry(state) {
   const names = new Set(state.models.filter((one) => one.serves && one.abilities !== undefined).map((one) => one.name));
   models = state.models.filter((one) => names.has(one.name) && one.serves);
+  form.hidden = names.size === 0;
+  document.getElementById("no-try").hidden = names.size !== 0;
   const listed = [...choice.options].map((option) => option.value);
   if (listed.join("\n") === [...names].join("\n")) return;
   const before = choice.value;
   choice.replaceChildren(...[...names].map((name) => make("option", { value: name }, name)));
   if (names.has(before)) {
     choice.value = before;
-    showOthers();
+    void updateOthers().catch((error) => announce(error.message));
   } else {
     void showModel().catch((error) => announce(error.message));
   }
