@@ -17,7 +17,7 @@ const { comparison, inputsOf, largestDifference } = await import(`${page}/compar
 const { readAnswer, takeBack } = await import(`${page}/conversation.js`);
 const figures = await import(`${page}/figures.js`);
 const { authorizationOf, problemOfKey } = await import(`${page}/keys.js`);
-const { kindsOf, pathOf, pretty, problemOfImage, requestOf, sampleOf } = await import(`${page}/inputs.js`);
+const { hasRoundedIntegers, kindsOf, pathOf, pretty, problemOfImage, requestOf, sampleOf } = await import(`${page}/inputs.js`);
 
 test("percentiles are within the bucket that has them", () => {
   const bounds = [1, 2, 4];
@@ -266,4 +266,13 @@ test("keys that no request can have are refused", () => {
   const header = authorizationOf("a€");
   assert.equal(header, "Bearer a\u00e2\u0082\u00ac");
   assert.equal(new Headers({ Authorization: header }).get("Authorization"), header);
+});
+
+test("integers that are shown rounded are found", () => {
+  for (const text of ['{"y": [1, -9007199254740993]}', "12345678901234567", '["a\\\\", 12345678901234567]']) {
+    assert.equal(hasRoundedIntegers(text), true, text);
+  }
+  for (const text of ["[9007199254740991]", "0.12345678901234567", "12345678901234567.5", "12345678901234567e3", '["12345678901234567", "\\", 12345678901234567"]', '"']) {
+    assert.equal(hasRoundedIntegers(text), false, text);
+  }
 });

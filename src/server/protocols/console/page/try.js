@@ -2,7 +2,7 @@
 import { comparison, inputsOf } from "./compare.js";
 import { announce, labelled, make, newId, setText, table } from "./elements.js";
 import { writeNumber } from "./figures.js";
-import { kindsOf, pretty, problemOfImage, requestOf, sampleOf } from "./inputs.js";
+import { hasRoundedIntegers, kindsOf, pretty, problemOfImage, requestOf, sampleOf } from "./inputs.js";
 import { postJson, readJson, send } from "./server.js";
 
 function dataUrlOf(file) {
@@ -105,6 +105,7 @@ async function run(model, kind, fields) {
     verdict: header("x-gpux-verdict"),
     times: [header("x-queue-time"), header("x-inference-time"), header("x-total-time"), milliseconds.toFixed(1)],
     value: JSON.parse(text),
+    isRounded: hasRoundedIntegers(text),
   };
 }
 
@@ -122,7 +123,7 @@ function answerNodes(results) {
     make("div", { class: "scroll", role: "region", "aria-labelledby": title, tabindex: "0" }, table("Where it ran, and how long", headers, rows)),
     ...results
       .filter((one) => one.value !== undefined)
-      .map((one) => make("figure", {}, make("figcaption", {}, one.name), make("pre", { tabindex: "0", role: "region", "aria-label": `Answer of ${one.name}` }, pretty(one.value)))),
+      .map((one) => make("figure", {}, make("figcaption", {}, one.isRounded ? `${one.name}, integers beyond 2^53 rounded` : one.name), make("pre", { tabindex: "0", role: "region", "aria-label": `Answer of ${one.name}` }, pretty(one.value)))),
   ];
 }
 
