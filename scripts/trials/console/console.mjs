@@ -155,6 +155,15 @@ async function tryModels(page, name) {
   await area.getByRole("radio", { name: "Values as JSON" }).check();
   await area.getByRole("button", { name: "Run" }).click();
   await status(page, "The answer is there.");
+  await area.getByLabel("Model", { exact: true }).selectOption("words");
+  await area.getByRole("textbox", { name: "Text", exact: true }).fill("one sentence");
+  await area.getByRole("checkbox", { name: "words-cpu, on cpu" }).check();
+  await area.getByRole("button", { name: "Run" }).click();
+  await area.getByRole("row", { name: /^words encoder;/ }).waitFor();
+  await area.getByRole("row", { name: /^words-cpu cpu;.*(equal|numbers differ by at most [\d.e-]+)/ }).waitFor();
+  await look(page, `${name}-compare`);
+  await area.getByLabel("Model", { exact: true }).selectOption("digits");
+  await area.getByRole("radio", { name: "Values as JSON" }).check();
   await area.getByRole("textbox", { name: "Values as JSON" }).fill("{");
   await area.getByRole("button", { name: "Run" }).click();
   await status(page, "digits: ");
