@@ -12,11 +12,12 @@ const source = path.join(path.dirname(fileURLToPath(import.meta.url)), "../../sr
 fs.cpSync(source, page, { recursive: true });
 fs.writeFileSync(path.join(page, "package.json"), '{"type": "module"}');
 process.on("exit", () => fs.rmSync(page, { recursive: true }));
-const { addToolCalls, cutter, eventsOf, linesOf, messageOf } = await import(`${page}/answers.js`);
+const { addToolCalls, cutter, eventsOf, linesOf, messageOf, requireSuccess } = await import(`${page}/answers.js`);
 const { comparison, inputsOf, largestDifference } = await import(`${page}/compare.js`);
 const { readAnswer, takeBack } = await import(`${page}/conversation.js`);
 const figures = await import(`${page}/figures.js`);
-const { kindsOf, pathOf, pretty, requestOf, sampleOf } = await import(`${page}/inputs.js`);
+const { authorizationOf, problemOfKey } = await import(`${page}/keys.js`);
+const { hasRoundedIntegers, kindsOf, pathOf, pretty, problemOfImage, requestOf, sampleOf } = await import(`${page}/inputs.js`);
 
 test("percentiles are within the bucket that has them", () => {
   const bounds = [1, 2, 4];
@@ -232,5 +233,46 @@ test("lines of the log that stay are found", () => {
     [["a", "b"], ["a"], 2],
   ]) {
     assert.equal(figures.countGone(before, now), gone, `${before} ${now}`);
+  }
+});
+
+test("times have their day where that is another", () => {
+  const midnight = new Date(2026, 2, 4, 0, 5, 9).getTime();
+  assert.equal(figures.writeTime(midnight, midnight + 3_600_000), "00:05:09");
+  assert.equal(figures.writeTime(midnight, midnight + 24 * 3_600_000), "Mar 4 00:05:09");
+});
+
+test("a server that began anew is noticed", () => {
+  const of = (uptime_seconds) => ({ uptime_seconds });
+  assert.equal(figures.hasRestarted(undefined, of(1)), false);
+  assert.equal(figures.hasRestarted(of(1), of(3)), false);
+  assert.equal(figures.hasRestarted(of(100), of(3)), true);
+});
+
+test("a pull has succeeded only where its last line says so", () => {
+  requireSuccess({ status: "success" });
+  for (const line of [undefined, {}, { status: "pulling" }]) assert.throws(() => requireSuccess(line), /too early/);
+});
+
+test("files that are no images are refused by name", () => {
+  assert.equal(problemOfImage({ name: "a.png", type: "image/png" }), "");
+  assert.equal(problemOfImage({ name: "a.pdf", type: "application/pdf" }), "a.pdf is application/pdf, and no image");
+  assert.match(problemOfImage({ name: "a", type: "" }), /^a is a file of an unknown type/);
+});
+
+test("keys that no request can have are refused", () => {
+  assert.equal(problemOfKey("a-key ü"), "");
+  for (const text of ["", "a\u0000", "a\tb", "\u007f"]) assert.notEqual(problemOfKey(text), "");
+  const header = authorizationOf("a€");
+  assert.equal(header, "Bearer a\u00e2\u0082\u00ac");
+  assert.equal(new Headers({ Authorization: header }).get("Authorization"), header);
+});
+
+test("integers that are shown rounded are found", () => {
+  for (const text of ['{"y": [1, -9007199254740993]}', "12345678901234567", '["a\\\\", 12345678901234567]']) {
+    assert.equal(hasRoundedIntegers(text), true, text);
+  }
+  for (const text of ["[9007199254740991]", "0.12345678901234567", "12345678901234567.5", "12345678901234567e3", '["12345678901234567", "\\", 12345678901234567"]', '"']) {
+    assert.equal(hasRoundedIntegers(text), false, text);
   }
 });

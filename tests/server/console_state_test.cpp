@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "server/protocols/console/kept_value.h"
 #include "server/protocols/console/page_files.h"
 #include "server/protocols/console/state.h"
 
@@ -65,6 +66,18 @@ TEST(ConsolePage, HasNoMarkupFromTextsAndNoOtherHost) {
       EXPECT_EQ(file.text.find(forbidden), std::string_view::npos) << file.name << ": " << forbidden;
     }
   }
+}
+
+TEST(ConsoleState, KeepsWhatTakesLongToRead) {
+  using std::chrono::seconds;
+  KeptValue<int> kept{seconds(10)};
+  int reads = 0;
+  const auto read = [&reads] { return ++reads; };
+  const KeptValue<int>::Clock::time_point start(seconds(1000));
+  EXPECT_EQ(kept.at(start, read), 1);
+  EXPECT_EQ(kept.at(start + seconds(10), read), 1);
+  EXPECT_EQ(kept.at(start + seconds(11), read), 2);
+  EXPECT_EQ(kept.at(start + seconds(20), read), 2);
 }
 
 TEST(ConsoleState, NamesTheAbilitiesThatThePageShows) {

@@ -7,6 +7,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <nlohmann/json.hpp>
 
+#include "base/recent_log.h"
 #include "server/metrics/metrics.h"
 #include "server/served_grpc.h"
 
@@ -206,6 +207,26 @@ TEST_F(CountedGrpc, CountsRefusedCalls) {
             (Ends{{StatusCode::UNAUTHENTICATED, 1}, {StatusCode::RESOURCE_EXHAUSTED, 1}}));
   EXPECT_EQ(counted("ModelInfer").received, 0U);
   EXPECT_EQ(counted("ModelInfer").sent, 0U);
+}
+
+// A path is a field of its own: the console's log cuts those in messages, which are of files.
+TEST_F(CountedGrpc, LogsTheMethodOfACall) {
+  GrpcServerOptions options;
+  options.log_requests = true;
+  serve({"add"}, options);
+  log::start(log::Level::info, log::Format::text);
+  log::keep_recent(10);
+  ModelInferResponse response;
+  EXPECT_TRUE(infer(add_request({1, 2, 3}), response).ok());
+  const std::pair<std::string, std::string> path("path", "/inference.GRPCInferenceService/ModelInfer");
+  EXPECT_TRUE(wait_for([&] {
+    const std::vector<log::RecentLine> lines = log::recent();
+    return std::ranges::any_of(lines, [&](const log::RecentLine& line) {
+      return line.message == "answered" && std::ranges::find(line.fields, path) != line.fields.end();
+    });
+  }));
+  log::keep_recent(0);
+  log::start(log::Level::off, log::Format::text);
 }
 
 TEST_F(CountedGrpc, KeepsCallsThatFail) {

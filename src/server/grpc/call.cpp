@@ -358,9 +358,15 @@ void Call::end() {
   ++method_.counts->ended.at(static_cast<std::size_t>(code));
   if (state_->options.log_requests) {
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived_).count();
-    log::info("grpc {} {} {} bytes {:.3f} ms peer={} request={}{}{}", method_.path,
-              grpc_code_names.at(static_cast<std::size_t>(code)), sent_bytes_, milliseconds, peer_, names_.id,
-              names_.traceparent.empty() ? "" : " trace=", names_.traceparent);
+    std::vector<log::Field> fields{{"method", "gRPC"},
+                                   {"path", std::string(method_.path)},
+                                   {"status", std::string(grpc_code_names.at(static_cast<std::size_t>(code)))},
+                                   {"bytes", std::to_string(sent_bytes_)},
+                                   {"ms", fmt::format("{:.3f}", milliseconds)},
+                                   {"peer", peer_},
+                                   {"request", names_.id}};
+    if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
+    log::write(log::Level::info, "answered", fields);
   }
   outgoing_.Clear();
   outgoing_memory_.release();

@@ -12,6 +12,7 @@
 #include "provider/device_json.h"
 #include "server/models/model_description.h"
 #include "server/models/path_redaction.h"
+#include "server/protocols/console/kept_value.h"
 
 namespace gpux::server::console {
 namespace {
@@ -137,6 +138,12 @@ void add_description(Json& json, const ModelDescription& description) {
   if (description.context_length != 0) json["texts"] = texts_of(counts);
 }
 
+// Of all models, as the drivers are asked for all devices at once. The first question loads their libraries.
+MemoryOfDevices device_memory() {
+  static KeptValue<MemoryOfDevices> kept(std::chrono::seconds(10));
+  return kept.at(std::chrono::steady_clock::now(), [] { return provider::read_device_memory(Machine::this_one()); });
+}
+
 Json devices_of(const ServedModel& model, std::optional<MemoryOfDevices>& memory) {
   Json all = Json::array();
   const std::vector<runtime::DeviceReport> reports = model.devices();
@@ -150,7 +157,7 @@ Json devices_of(const ServedModel& model, std::optional<MemoryOfDevices>& memory
       one["index"] = device->index;
       if (device->memory_bytes != 0) one["memory_bytes"] = device->memory_bytes;
       if (!device->address.empty()) {
-        if (!memory) memory = provider::read_device_memory(Machine::this_one());
+        if (!memory) memory = device_memory();
         const auto known = memory->find(device->address);
         if (known != memory->end()) one["free_bytes"] = known->second.free;
       }

@@ -49,6 +49,11 @@ export async function* eventsOf(response) {
   }
 }
 
+/** Ends well where the last line of a pull's progress says that it has. */
+export function requireSuccess(line) {
+  if (line?.status !== "success") throw new Error("the progress ended too early");
+}
+
 /** Adds the calls of tools that an event has to those so far, as OpenAI's streams cut them. */
 export function addToolCalls(calls, deltas) {
   for (const delta of deltas ?? []) {

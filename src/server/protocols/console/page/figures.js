@@ -95,9 +95,17 @@ export function writeDuration(seconds) {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
-/** 14:03:07 */
-export function writeTime(milliseconds) {
-  return new Date(milliseconds).toLocaleTimeString("en", { hourCycle: "h23" });
+/** 14:03:07, with its day where that is not `now`'s. */
+export function writeTime(milliseconds, now = Date.now()) {
+  const date = new Date(milliseconds);
+  const time = date.toLocaleTimeString("en", { hourCycle: "h23" });
+  const isToday = date.toDateString() === new Date(now).toDateString();
+  return isToday ? time : `${date.toLocaleDateString("en", { day: "numeric", month: "short" })} ${time}`;
+}
+
+/** Whether the server has begun anew between two of its states: its counters begin at zero. */
+export function hasRestarted(before, now) {
+  return before !== undefined && now.uptime_seconds < before.uptime_seconds;
 }
 
 /** How many of the lines `before` have gone, where the others are those that `now` begins with. */

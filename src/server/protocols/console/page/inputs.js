@@ -64,6 +64,33 @@ export function sampleOf(info) {
   return JSON.stringify(sample);
 }
 
+/** The place behind the string of a JSON text that begins before `from`. */
+function endOfString(text, from) {
+  for (let index = from; ; ) {
+    const end = text.indexOf('"', index);
+    if (end === -1) return text.length;
+    let slashes = 0;
+    while (text[end - 1 - slashes] === "\\") slashes += 1;
+    if (slashes % 2 === 0) return end + 1;
+    index = end + 1;
+  }
+}
+
+/** Whether a JSON text has integers that a number of JavaScript has only rounded. */
+export function hasRoundedIntegers(text) {
+  const token = /"|(?<![\d.])-?\d{16,}(?![\d.eE])/g;
+  for (let found = token.exec(text); found !== null; found = token.exec(text)) {
+    if (found[0] === '"') token.lastIndex = endOfString(text, token.lastIndex);
+    else if (!Number.isSafeInteger(Number(found[0]))) return true;
+  }
+  return false;
+}
+
+/** Why a file is no image that models are given; empty where it is one. */
+export function problemOfImage(file) {
+  return file.type.startsWith("image/") ? "" : `${file.name} is ${file.type || "a file of an unknown type"}, and no image`;
+}
+
 /** The parts of a value's text. `line` begins a line of the value. */
 function* written(value, line) {
   if (value === null || typeof value !== "object") {

@@ -1,6 +1,6 @@
 // The models with their figures, now and over the last minute, and the server's own.
 import { announce, figureList, make, newId, setText, table } from "./elements.js";
-import { Recent, failuresOf, newCounts, percentile, rate } from "./figures.js";
+import { Recent, failuresOf, hasRestarted, newCounts, percentile, rate } from "./figures.js";
 import { writeBytes, writeCount, writeDuration, writeNumber, writeSeconds } from "./figures.js";
 import { pathOf } from "./inputs.js";
 import { postJson } from "./server.js";
@@ -210,7 +210,7 @@ export async function change(name, action, busy) {
 }
 
 const cards = new Map();
-const server = new Recent(minute);
+let server = new Recent(minute);
 const setTotals = figureList(document.getElementById("totals"));
 
 function showServer(state, time) {
@@ -227,8 +227,18 @@ function showServer(state, time) {
   });
 }
 
+/** What was read before the server began anew says nothing of now; another version has another page. */
+function forgetBefore(state) {
+  const before = server.samples.at(-1)?.value;
+  if (before !== undefined && before.version !== state.server.version) location.reload();
+  if (!hasRestarted(before, state.server)) return;
+  server = new Recent(minute);
+  for (const card of cards.values()) card.history = new History();
+}
+
 /** Shows a state of the server that came at `time`. */
 export function showOverview(state, time) {
+  forgetBefore(state);
   showServer(state, time);
   const list = document.getElementById("model-list");
   const seen = new Set();

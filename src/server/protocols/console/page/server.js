@@ -1,9 +1,17 @@
 // Requests to the server that the page is from, with the key that the user has typed.
 import { messageOf } from "./answers.js";
+import { authorizationOf, problemOfKey } from "./keys.js";
 
 const keyName = "gpux-api-key";
 let key = sessionStorage.getItem(keyName) ?? "";
 let question = null;
+const changeButton = document.getElementById("change-key");
+
+function setKey(text) {
+  key = text;
+  sessionStorage.setItem(keyName, key);
+  changeButton.hidden = false;
+}
 
 /** An answer that is an error, with what the server says of it. */
 export class Refused extends Error {
@@ -13,16 +21,25 @@ export class Refused extends Error {
   }
 }
 
-/** Asks for a key, once for all requests that need one. Ends when one is given. */
-function askForKey(problem) {
+/** Asks for a key, once for all requests that need one. Ends when one is given, or where there is one already and the
+    user keeps it. */
+function askForKey(problem, hasOne = false) {
   question ??= new Promise((resolve) => {
     const dialog = document.getElementById("key-dialog");
     const form = document.getElementById("key-form");
     const field = document.getElementById("key");
-    document.getElementById("key-problem").textContent = problem;
+    const explain = (text) => {
+      document.getElementById("key-problem").textContent = text;
+    };
+    const end = () => {
+      question = null;
+      dialog.close();
+      resolve();
+    };
+    explain(problem);
     field.value = "";
     // Without a key there is nothing else to show.
-    dialog.oncancel = (event) => event.preventDefault();
+    dialog.oncancel = (event) => (hasOne ? end() : event.preventDefault());
     // A browser lets a page prevent that only once, and closes the dialog at the next Escape.
     dialog.onclose = () => {
       if (question === null || dialog.open) return;
@@ -31,11 +48,14 @@ function askForKey(problem) {
     };
     form.onsubmit = (event) => {
       event.preventDefault();
-      key = field.value.trim();
-      sessionStorage.setItem(keyName, key);
-      question = null;
-      dialog.close();
-      resolve();
+      const text = field.value.trim();
+      const wrong = problemOfKey(text);
+      if (wrong !== "") {
+        explain(wrong);
+        return;
+      }
+      setKey(text);
+      end();
     };
     if (!dialog.open) dialog.showModal();
     field.focus();
@@ -44,10 +64,11 @@ function askForKey(problem) {
 }
 
 function withKey(headers) {
-  if (key === "") return headers;
-  // Header values are bytes.
-  return { ...headers, Authorization: `Bearer ${String.fromCharCode(...new TextEncoder().encode(key))}` };
+  return key === "" ? headers : { ...headers, Authorization: authorizationOf(key) };
 }
+
+changeButton.hidden = key === "";
+changeButton.addEventListener("click", () => void askForKey("Another key for this server.", true));
 
 /** The answer, where it is no error. Throws Refused, and other errors where the server does not answer, also within
     `patience` milliseconds if that is given. */

@@ -1,5 +1,5 @@
 // The models of the store: pull one, with its progress, and load those that are there.
-import { linesOf } from "./answers.js";
+import { linesOf, requireSuccess } from "./answers.js";
 import { announce, labelled, make, setText, table } from "./elements.js";
 import { writeBytes } from "./figures.js";
 import { change } from "./overview.js";
@@ -32,10 +32,13 @@ async function pull(event) {
   announce(`Pulling ${name} …`);
   try {
     const answer = await postJson("api/pull", { model: name, stream: true }, running.signal);
+    let last;
     for await (const line of linesOf(answer)) {
       if (line.error) throw new Error(line.error);
       showProgress(line);
+      last = line;
     }
+    requireSuccess(last);
     announce(`${name} is in the store.`);
     await list();
   } catch (error) {

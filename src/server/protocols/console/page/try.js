@@ -2,7 +2,7 @@
 import { comparison, inputsOf } from "./compare.js";
 import { announce, labelled, make, newId, setText, table } from "./elements.js";
 import { writeNumber } from "./figures.js";
-import { kindsOf, pretty, requestOf, sampleOf } from "./inputs.js";
+import { hasRoundedIntegers, kindsOf, pretty, problemOfImage, requestOf, sampleOf } from "./inputs.js";
 import { postJson, readJson, send } from "./server.js";
 
 function dataUrlOf(file) {
@@ -22,9 +22,15 @@ function imageField() {
   const zone = make("div", { class: "drop" }, ...labelled("Image", input), name, preview);
   const field = { node: zone, file: null };
   const choose = (file) => {
-    if (!file) return;
-    field.file = file;
     if (preview.src) URL.revokeObjectURL(preview.src);
+    preview.removeAttribute("src");
+    preview.hidden = true;
+    const problem = file ? problemOfImage(file) : "No image is chosen.";
+    field.file = problem === "" ? file : null;
+    if (problem !== "") {
+      setText(name, problem);
+      return;
+    }
     preview.src = URL.createObjectURL(file);
     preview.hidden = false;
     setText(name, `${file.name}, ${file.size.toLocaleString("en")} bytes`);
@@ -99,6 +105,7 @@ async function run(model, kind, fields) {
     verdict: header("x-gpux-verdict"),
     times: [header("x-queue-time"), header("x-inference-time"), header("x-total-time"), milliseconds.toFixed(1)],
     value: JSON.parse(text),
+    isRounded: hasRoundedIntegers(text),
   };
 }
 
@@ -116,7 +123,7 @@ function answerNodes(results) {
     make("div", { class: "scroll", role: "region", "aria-labelledby": title, tabindex: "0" }, table("Where it ran, and how long", headers, rows)),
     ...results
       .filter((one) => one.value !== undefined)
-      .map((one) => make("figure", {}, make("figcaption", {}, one.name), make("pre", { tabindex: "0", role: "region", "aria-label": `Answer of ${one.name}` }, pretty(one.value)))),
+      .map((one) => make("figure", {}, make("figcaption", {}, one.isRounded ? `${one.name}, integers beyond 2^53 rounded` : one.name), make("pre", { tabindex: "0", role: "region", "aria-label": `Answer of ${one.name}` }, pretty(one.value)))),
   ];
 }
 
@@ -149,10 +156,12 @@ function showInput() {
 /** Models that take the same input, to be run beside the chosen one: the same file on several providers, for example. */
 function showOthers() {
   const info = infos.find((one) => one.name === choice.value);
+  const ticked = new Set([...othersArea.querySelectorAll("input:checked")].map((box) => box.value));
   const same = infos.filter((one) => info && one.name !== info.name && inputsOf(one) === inputsOf(info) && models.some((model) => model.name === one.name));
   othersArea.replaceChildren(make("legend", {}, "Compare with"));
   for (const one of same) {
     const box = make("input", { type: "checkbox", value: one.name, id: newId("with") });
+    box.checked = ticked.has(one.name);
     othersArea.append(make("p", { class: "choice" }, box, make("label", { for: box.id }, `${one.name}, on ${one.provider || "no provider"}`)));
   }
   othersArea.hidden = same.length === 0;
@@ -161,7 +170,10 @@ function showOthers() {
 async function showModel() {
   const model = chosen();
   if (model === undefined) return;
-  infos = (await readJson("models")).models;
+  const { models: read } = await readJson("models");
+  // The user may have chosen another one in the meantime, or the model is gone.
+  if (chosen()?.name !== model.name) return;
+  infos = read;
   const kinds = kindsOf(model);
   kindArea.replaceChildren(make("legend", {}, "Input"));
   kinds.forEach(([name, title], index) => {
@@ -170,6 +182,12 @@ async function showModel() {
     kindArea.append(make("p", { class: "choice" }, radio, make("label", { for: radio.id }, title)));
   });
   showInput();
+  showOthers();
+}
+
+/** Others may have come. */
+async function updateOthers() {
+  infos = (await readJson("models")).models;
   showOthers();
 }
 
@@ -208,13 +226,15 @@ choice.addEventListener("change", () => void showModel().catch((error) => announ
 export function showTry(state) {
   const names = new Set(state.models.filter((one) => one.serves && one.abilities !== undefined).map((one) => one.name));
   models = state.models.filter((one) => names.has(one.name) && one.serves);
+  form.hidden = names.size === 0;
+  document.getElementById("no-try").hidden = names.size !== 0;
   const listed = [...choice.options].map((option) => option.value);
   if (listed.join("\n") === [...names].join("\n")) return;
   const before = choice.value;
   choice.replaceChildren(...[...names].map((name) => make("option", { value: name }, name)));
   if (names.has(before)) {
     choice.value = before;
-    showOthers();
+    void updateOthers().catch((error) => announce(error.message));
   } else {
     void showModel().catch((error) => announce(error.message));
   }
