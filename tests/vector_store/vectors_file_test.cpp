@@ -54,6 +54,12 @@ std::vector<const Point*> pointers_to(const std::vector<Point>& points) {
   return pointers;
 }
 
+std::vector<const float*> table_of(const std::vector<Point>& points) {
+  std::vector<const float*> vectors;
+  for (const Point& point : points) vectors.push_back(point.vector.data());
+  return vectors;
+}
+
 // At a multiple of eight, as a mapped file.
 std::span<const std::byte> bytes_of(const std::string& text, std::vector<std::uint64_t>& room) {
   room.resize(text.size() / 8 + 1);
@@ -66,9 +72,7 @@ std::string file_with_graph(std::size_t count) {
   const auto pointers = pointers_to(points);
   std::vector<std::uint32_t> indices(count);
   for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::uint32_t>(i);
-  const auto graph = Graph::build(
-      indices, [&](std::uint32_t index) { return points[index].vector.data(); }, distance_of(Similarity::cosine),
-      dimension, 1);
+  const auto graph = Graph::build(indices, table_of(points), distance_of(Similarity::cosine), dimension, 1);
   return file_header(facts_of()) + point_segment(pointers, dimension, {}) + graph_segment(graph->bytes(), count);
 }
 
@@ -335,8 +339,7 @@ TEST(Graph, FindsAlmostAllOfTheNearest) {
   const auto pointers = pointers_to(points);
   std::vector<std::uint32_t> indices(count);
   for (std::size_t i = 0; i < count; ++i) indices[i] = static_cast<std::uint32_t>(i);
-  const auto vector_at = [&](std::uint32_t index) { return points[index].vector.data(); };
-  const auto graph = Graph::build(indices, vector_at, distance_of(Similarity::cosine), dimension, 2);
+  const auto graph = Graph::build(indices, table_of(points), distance_of(Similarity::cosine), dimension, 2);
   const std::string text =
       file_header(facts_of()) + point_segment(pointers, dimension, {}) + graph_segment(graph->bytes(), count);
   std::vector<std::uint64_t> room;
@@ -358,10 +361,10 @@ TEST(Graph, FindsOnlyWhatIsWanted) {
   const std::vector<Point> points = random_points(500);
   std::vector<std::uint32_t> indices(points.size());
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::uint32_t>(i);
-  const auto vector_at = [&](std::uint32_t index) { return points[index].vector.data(); };
+  const std::vector<const float*> vectors = table_of(points);
   const Distance distance = distance_of(Similarity::dot);
-  const auto graph = Graph::build(indices, vector_at, distance, dimension, 1);
-  const auto found = graph->search(points[3].vector.data(), 3, 10, vector_at, distance, dimension,
+  const auto graph = Graph::build(indices, vectors, distance, dimension, 1);
+  const auto found = graph->search(points[3].vector.data(), 3, 10, vectors, distance, dimension,
                                    [](std::uint32_t index) { return index == 77 || index == 78; });
   EXPECT_THAT(found, testing::UnorderedElementsAre(77U, 78U));
 }

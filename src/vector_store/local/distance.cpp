@@ -1,6 +1,5 @@
 #include "vector_store/local/distance.h"
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,17 +7,22 @@
 namespace gpux::vector_store {
 namespace {
 
-// Eight sums at a time: with AVX2 they are one register.
-constexpr std::size_t lanes = 8;
+// Eight sums at a time are one register with AVX2; two of them, so that an addition need not wait for the one before.
+constexpr std::size_t lanes = 8, step = 2 * lanes;
 using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
 
-inline __attribute__((always_inline)) void load(Lanes& lanes_of, const float* from) {
-  std::memcpy(&lanes_of, from, sizeof lanes_of);
+struct Sums {
+  Lanes first{}, second{};
+};
+
+inline __attribute__((always_inline)) void load(Lanes& values, const float* from) {
+  std::memcpy(&values, from, sizeof values);
 }
 
-inline __attribute__((always_inline)) float sum_of(const Lanes& sums) {
+inline __attribute__((always_inline)) float sum_of(const Sums& sums) {
+  const Lanes both = sums.first + sums.second;
   float sum = 0;
-  for (std::size_t i = 0; i < lanes; ++i) sum += sums[i];
+  for (std::size_t i = 0; i < lanes; ++i) sum += both[i];
   return sum;
 }
 
@@ -26,64 +30,76 @@ inline float finite(float distance) {
   return std::isfinite(distance) ? distance : std::numeric_limits<float>::max();
 }
 
-inline __attribute__((always_inline)) float cosine(const float* left, const float* right, std::size_t dimension) {
-  Lanes products{}, lefts{}, rights{}, x, y;
+// Calls `add` for eight elements of both vectors at a time, and `add_one` for each of those that are left.
+template <typename Add, typename AddOne>
+inline __attribute__((always_inline)) void for_elements(const float* left, const float* right, std::size_t dimension,
+                                                        const Add& add, const AddOne& add_one) {
+  Lanes x, y;
   std::size_t at = 0;
-  for (; at + lanes <= dimension; at += lanes) {
+  for (; at + step <= dimension; at += step) {
     load(x, left + at);
     load(y, right + at);
-    products += x * y;
-    lefts += x * x;
-    rights += y * y;
+    add(x, y, &Sums::first);
+    load(x, left + at + lanes);
+    load(y, right + at + lanes);
+    add(x, y, &Sums::second);
   }
-  float product = sum_of(products), squares = sum_of(lefts), others = sum_of(rights);
-  for (; at < dimension; ++at) {
-    product += left[at] * right[at];
-    squares += left[at] * left[at];
-    others += right[at] * right[at];
-  }
-  const float lengths = std::sqrt(squares) * std::sqrt(others);
+  for (; at < dimension; ++at) add_one(left[at], right[at]);
+}
+
+#define GPUX_ALWAYS_INLINE __attribute__((always_inline))
+
+inline GPUX_ALWAYS_INLINE float cosine(const float* left, const float* right, std::size_t dimension) {
+  Sums products, lefts, rights;
+  float product = 0, squares = 0, others = 0;
+  for_elements(
+      left, right, dimension,
+      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE {
+        products.*half += x * y;
+        lefts.*half += x * x;
+        rights.*half += y * y;
+      },
+      [&](float x, float y) GPUX_ALWAYS_INLINE {
+        product += x * y;
+        squares += x * x;
+        others += y * y;
+      });
+  product += sum_of(products);
+  const float lengths = std::sqrt(squares + sum_of(lefts)) * std::sqrt(others + sum_of(rights));
   return finite(lengths == 0 ? 1 : 1 - product / lengths);
 }
 
-inline __attribute__((always_inline)) float dot(const float* left, const float* right, std::size_t dimension) {
-  Lanes products{}, x, y;
-  std::size_t at = 0;
-  for (; at + lanes <= dimension; at += lanes) {
-    load(x, left + at);
-    load(y, right + at);
-    products += x * y;
-  }
-  float product = sum_of(products);
-  for (; at < dimension; ++at) product += left[at] * right[at];
-  return finite(-product);
+inline GPUX_ALWAYS_INLINE float dot(const float* left, const float* right, std::size_t dimension) {
+  Sums products;
+  float product = 0;
+  for_elements(
+      left, right, dimension,
+      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE { products.*half += x * y; },
+      [&](float x, float y) GPUX_ALWAYS_INLINE { product += x * y; });
+  return finite(-(product + sum_of(products)));
 }
 
-inline __attribute__((always_inline)) float euclidean(const float* left, const float* right, std::size_t dimension) {
-  Lanes squares{}, x, y;
-  std::size_t at = 0;
-  for (; at + lanes <= dimension; at += lanes) {
-    load(x, left + at);
-    load(y, right + at);
-    squares += (x - y) * (x - y);
-  }
-  float sum = sum_of(squares);
-  for (; at < dimension; ++at) sum += (left[at] - right[at]) * (left[at] - right[at]);
-  return finite(sum);
+inline GPUX_ALWAYS_INLINE float euclidean(const float* left, const float* right, std::size_t dimension) {
+  Sums squares;
+  float sum = 0;
+  for_elements(
+      left, right, dimension,
+      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE { squares.*half += (x - y) * (x - y); },
+      [&](float x, float y) GPUX_ALWAYS_INLINE { sum += (x - y) * (x - y); });
+  return finite(sum + sum_of(squares));
 }
 
-inline __attribute__((always_inline)) float manhattan(const float* left, const float* right, std::size_t dimension) {
-  Lanes sums{}, x, y;
-  std::size_t at = 0;
-  for (; at + lanes <= dimension; at += lanes) {
-    load(x, left + at);
-    load(y, right + at);
-    const Lanes difference = x - y;
-    sums += difference < 0 ? -difference : difference;
-  }
-  float sum = sum_of(sums);
-  for (; at < dimension; ++at) sum += std::fabs(left[at] - right[at]);
-  return finite(sum);
+inline GPUX_ALWAYS_INLINE float manhattan(const float* left, const float* right, std::size_t dimension) {
+  Sums sums;
+  float sum = 0;
+  for_elements(
+      left, right, dimension,
+      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE {
+        const Lanes difference = x - y;
+        sums.*half += difference < 0 ? -difference : difference;
+      },
+      [&](float x, float y) GPUX_ALWAYS_INLINE { sum += std::fabs(x - y); });
+  return finite(sum + sum_of(sums));
 }
 
 #define GPUX_DISTANCE(name)                                                                    \
@@ -99,6 +115,7 @@ GPUX_DISTANCE(dot)
 GPUX_DISTANCE(euclidean)
 GPUX_DISTANCE(manhattan)
 #undef GPUX_DISTANCE
+#undef GPUX_ALWAYS_INLINE
 
 }  // namespace
 

@@ -45,6 +45,8 @@ bool is_wanted(const SearchedFile& searched, const Filter& filter, std::uint32_t
 void add_scores(const SearchedFile& searched, const SearchRequest& request, std::span<const std::uint32_t> indices,
                 Matches& matches) {
   const std::size_t dimension = searched.file.facts.dimension;
+  // A thread takes longer to start than few vectors to compare.
+  const unsigned threads = indices.size() < points_at_once ? 1 : searched.threads;
   std::vector<float> vectors;
   vectors.reserve(indices.size() * dimension);
   for (const std::uint32_t index : indices) {
@@ -127,10 +129,9 @@ Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
   const std::size_t candidates = std::max(min_candidates, candidates_per_result * request.count);
   if (searched.graph != nullptr && !request.is_exact && candidates <= max_candidates(searched)) {
     from = searched.file.indexed;
-    const auto vector_at = [&](std::uint32_t index) { return searched.points.vector(index); };
     const auto passes = [&](std::uint32_t index) { return is_wanted(searched, request.filter, index); };
     std::vector<std::uint32_t> found =
-        searched.graph->search(request.vector.data(), request.count, candidates, vector_at,
+        searched.graph->search(request.vector.data(), request.count, candidates, searched.points.vectors(),
                                distance_of(searched.file.facts.distance), searched.file.facts.dimension, passes);
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());

@@ -240,8 +240,7 @@ void FileStore::add_graph() {
   for (std::uint32_t index = 0; index < read_->content.points; ++index) {
     if (read_->points.is_current(index)) current.push_back(index);
   }
-  const auto vector_at = [&](std::uint32_t index) { return read_->points.vector(index); };
-  const auto graph = Graph::build(current, vector_at, distance_of(read_->content.facts.distance),
+  const auto graph = Graph::build(current, read_->points.vectors(), distance_of(read_->content.facts.distance),
                                   read_->content.facts.dimension, usable_processors(Machine::this_one()));
   append(graph_segment(graph->bytes(), read_->content.points));
 }

@@ -41,13 +41,13 @@ constexpr std::size_t max_level = 64;
 
 /// What usearch compares: an entry of the graph, by its key, with another or with a query.
 struct Metric {
-  const VectorAt& vector_at;
+  VectorTable vectors;
   Distance distance;
   std::size_t dimension;
 
   template <typename Entry>
   [[nodiscard]] const float* of(const Entry& entry) const {
-    return vector_at(static_cast<std::uint32_t>(get_key(entry)));
+    return vectors[static_cast<std::size_t>(get_key(entry))];
   }
 
   template <typename Entry>
@@ -162,12 +162,12 @@ Graph::Graph(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Graph::~Graph() = default;
 
-std::unique_ptr<Graph> Graph::build(std::span<const std::uint32_t> indices, const VectorAt& vector_at,
-                                    Distance distance, std::size_t dimension, unsigned threads) {
+std::unique_ptr<Graph> Graph::build(std::span<const std::uint32_t> indices, VectorTable vectors, Distance distance,
+                                    std::size_t dimension, unsigned threads) {
   auto state = std::make_unique<State>();
   const std::size_t workers = std::max(threads, 1U);
   if (!state->index.try_reserve(us::index_limits_t(indices.size(), workers))) fail_graph("out of memory");
-  const Metric metric{.vector_at = vector_at, .distance = distance, .dimension = dimension};
+  const Metric metric{.vectors = vectors, .distance = distance, .dimension = dimension};
   std::atomic<std::size_t> next = 0, next_thread = 0;
   std::atomic<const char*> problem = nullptr;
   const auto work = [&] {
@@ -175,7 +175,7 @@ std::unique_ptr<Graph> Graph::build(std::span<const std::uint32_t> indices, cons
     config.expansion = build_candidates;
     config.thread = next_thread.fetch_add(1);
     for (std::size_t at = 0; problem == nullptr && (at = next.fetch_add(1)) < indices.size();) {
-      const float* const vector = vector_at(indices[at]);
+      const float* const vector = vectors[indices[at]];
       auto added = state->index.add(indices[at], vector, metric, config);
       if (added) continue;
       problem = added.error.release();
@@ -189,14 +189,14 @@ std::unique_ptr<Graph> Graph::build(std::span<const std::uint32_t> indices, cons
   return std::unique_ptr<Graph>(new Graph(std::move(state)));
 }
 
-std::unique_ptr<Graph> Graph::read(std::span<const std::byte> bytes, std::size_t vectors, std::string_view shown) {
-  bytes = bytes.first(GraphCheck(bytes, vectors, shown).check());
+std::unique_ptr<Graph> Graph::read(std::span<const std::byte> bytes, std::size_t count, std::string_view shown) {
+  bytes = bytes.first(GraphCheck(bytes, count, shown).check());
   auto state = std::make_unique<State>();
-  const auto take = [&](void* to, std::size_t count) {
+  const auto take = [&](void* to, std::size_t size) {
     // Null where memory is short.
-    if (to == nullptr || count > bytes.size()) return false;
-    std::memcpy(to, bytes.data(), count);
-    bytes = bytes.subspan(count);
+    if (to == nullptr || size > bytes.size()) return false;
+    std::memcpy(to, bytes.data(), size);
+    bytes = bytes.subspan(size);
     return true;
   };
   auto loaded = state->index.load_from_stream(take);
@@ -217,9 +217,9 @@ std::string Graph::bytes() const {
 }
 
 std::vector<std::uint32_t> Graph::search(const float* query, std::size_t count, std::size_t candidates,
-                                         const VectorAt& vector_at, Distance distance, std::size_t dimension,
+                                         VectorTable vectors, Distance distance, std::size_t dimension,
                                          const IsWanted& is_wanted) const {
-  const Metric metric{.vector_at = vector_at, .distance = distance, .dimension = dimension};
+  const Metric metric{.vectors = vectors, .distance = distance, .dimension = dimension};
   us::index_search_config_t config;
   config.expansion = std::max(candidates, count);
   // The library's function is noexcept.

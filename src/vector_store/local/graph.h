@@ -14,7 +14,7 @@
 namespace gpux::vector_store {
 
 /// Vectors by their index.
-using VectorAt = std::function<const float*(std::uint32_t index)>;
+using VectorTable = std::span<const float* const>;
 
 /// Which vectors a search may find.
 using IsWanted = std::function<bool(std::uint32_t index)>;
@@ -30,19 +30,19 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   /// Builds it on `threads` threads. `indices`: of the vectors. Error resource_exhausted.
-  static std::unique_ptr<Graph> build(std::span<const std::uint32_t> indices, const VectorAt& vector_at,
-                                      Distance distance, std::size_t dimension, unsigned threads);
+  static std::unique_ptr<Graph> build(std::span<const std::uint32_t> indices, VectorTable vectors, Distance distance,
+                                      std::size_t dimension, unsigned threads);
 
   /// Reads what bytes() made, whoever wrote it: every neighbor is checked to be there before the graph is used.
-  /// `vectors`: indices are below. Error invalid_input, within `shown`.
-  static std::unique_ptr<Graph> read(std::span<const std::byte> bytes, std::size_t vectors, std::string_view shown);
+  /// `count`: indices are below. Error invalid_input, within `shown`.
+  static std::unique_ptr<Graph> read(std::span<const std::byte> bytes, std::size_t count, std::string_view shown);
 
   [[nodiscard]] std::string bytes() const;
 
   /// About the `count` nearest among those that are wanted, nearest first; `candidates` are followed, the more the
   /// better. By one thread at a time. Errors of `is_wanted`; resource_exhausted.
   [[nodiscard]] std::vector<std::uint32_t> search(const float* query, std::size_t count, std::size_t candidates,
-                                                  const VectorAt& vector_at, Distance distance, std::size_t dimension,
+                                                  VectorTable vectors, Distance distance, std::size_t dimension,
                                                   const IsWanted& is_wanted) const;
 
  private:

@@ -15,7 +15,11 @@ class PointsInFile {
   PointsInFile() = default;
 
   explicit PointsInFile(const VectorsFile& file) : file_(&file), is_replaced_(file.points, false) {
+    vectors_.reserve(file.points);
     for (const PointSegment& segment : file.segments) {
+      for (std::size_t point = 0; point < segment.points; ++point) {
+        vectors_.push_back(segment.vectors.data() + point * file.facts.dimension);
+      }
       for (const std::uint32_t index : segment.replaced) {
         replaced_ += is_replaced_[index] ? 0U : 1U;
         is_replaced_[index] = true;
@@ -35,10 +39,10 @@ class PointsInFile {
     return *std::prev(after);
   }
 
-  [[nodiscard]] const float* vector(std::uint32_t index) const {
-    const PointSegment& segment = segment_of(index);
-    return segment.vectors.data() + (index - segment.first) * file_->facts.dimension;
-  }
+  [[nodiscard]] const float* vector(std::uint32_t index) const { return vectors_[index]; }
+
+  /// All of them, also those that were replaced.
+  [[nodiscard]] std::span<const float* const> vectors() const noexcept { return vectors_; }
 
   [[nodiscard]] const PointId& id(std::uint32_t index) const {
     const PointSegment& segment = segment_of(index);
@@ -48,6 +52,7 @@ class PointsInFile {
  private:
   const VectorsFile* file_ = nullptr;
   std::vector<bool> is_replaced_;
+  std::vector<const float*> vectors_;
   std::size_t replaced_ = 0;
 };
 
