@@ -43,8 +43,9 @@ class WaitingPayloads {
   std::deque<PayloadJson> waiting_;
 };
 
-// By the model's other output, of the texts that have dense vectors already.
-void add_sparse_vectors(const OpenEncoder& encoder, unsigned workers, std::vector<vector_store::Point>& points) {
+// By the model's other output, of the texts that have dense vectors already. `before`: texts that were stored earlier.
+void add_sparse_vectors(const OpenEncoder& encoder, unsigned workers, std::uint64_t before,
+                        std::vector<vector_store::Point>& points) {
   std::size_t read = 0, made = 0;
   const embedding::TextSource next = [&](std::string& text) {
     if (read == points.size()) return false;
@@ -54,14 +55,16 @@ void add_sparse_vectors(const OpenEncoder& encoder, unsigned workers, std::vecto
   const embedding::EmbeddingSink keep = [&](std::string_view /*text*/, const embedding::Embedding& embedding) {
     points[made++].sparse = {embedding.indices, embedding.values};
   };
-  (void)embedding::embed_all(*encoder.embedder, sparse_options(encoder), next, workers, keep);
+  (void)embedding::embed_all(*encoder.embedder, sparse_options(encoder), next, workers, keep, before);
 }
 
 }  // namespace
 
 std::string point_id(std::string_view text, const PayloadJson& payload) {
   const auto id = payload.find("id");
-  return id == payload.end() ? sha256_of(text) : sha256_of("id " + id->dump());
+  if (id == payload.end() || id->is_null() || *id == "") return sha256_of(text);
+  // No text of a line begins with NUL.
+  return sha256_of(std::string(1, '\0') + "id " + id->dump());
 }
 
 void embed_to_store(const StoreTarget& target, const OpenEncoder& encoder, const embedding::Texts& texts,
@@ -80,7 +83,7 @@ void embed_to_store(const StoreTarget& target, const OpenEncoder& encoder, const
     return true;
   };
   const auto put = [&] {
-    if (target.is_hybrid) add_sparse_vectors(encoder, target.workers, points);
+    if (target.is_hybrid) add_sparse_vectors(encoder, target.workers, done - points.size(), points);
     store->upsert(points);
     points.clear();
   };

@@ -17,7 +17,7 @@ struct StoreTarget {
 };
 
 /// Puts the vectors of the texts into a collection, which is made where it does not exist. A point's name is the
-/// SHA-256 of the text, or of the member `id` of its payload where there is one.
+/// SHA-256 of the text, or of the member `id` of its payload where there is one, neither null nor empty.
 void embed_to_store(const StoreTarget& target, const OpenEncoder& encoder, const embedding::Texts& texts,
                     const Context& context);
 

@@ -76,7 +76,8 @@ void check_store_flags(const SearchFlags& flags) {
   const std::pair<bool, std::string_view> refused[]{{!flags.place.empty(), "--index"},
                                                     {!flags.among.empty(), "texts behind the query"},
                                                     {!flags.images.empty(), "--images"},
-                                                    {!flags.texts.empty(), "--texts"}};
+                                                    {!flags.texts.empty(), "--texts"},
+                                                    {flags.workers != 0, "--workers"}};
   if (!flags.vector.empty() && (flags.store.is_hybrid || !flags.store.reranker.empty())) {
     throw Error(ErrorCode::usage, fmt::format("search: {} needs a text, and not --query-vector",
                                               flags.store.is_hybrid ? "--hybrid" : "--rerank"));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,8 +12,10 @@
 #include "base/counted.h"
 #include "cli/collection_facts.h"
 #include "cli/print_json.h"
+#include "cli/pull_flag.h"
 #include "cli/short_text.h"
 #include "cli/table.h"
+#include "embedding/top_k.h"
 #include "gpux/error.h"
 #include "gpux/pipeline.h"
 #include "vector_store/vector_store.h"
@@ -22,16 +26,26 @@ namespace {
 using vector_store::FoundPoint;
 using vector_store::VectorStore;
 
-Json to_json(const VectorStore& store, const std::vector<FoundPoint>& found) {
-  Json list = Json::array();
+template <typename AnyJson>
+std::string json_text(const AnyJson& json) {
+  return json.dump(-1, ' ', false, AnyJson::error_handler_t::replace);
+}
+
+// A payload is not copied into a Json, which looks a name up among all members.
+std::string to_json(const VectorStore& store, const std::vector<FoundPoint>& found) {
+  std::string list;
+  std::size_t rank = 0;
   for (const FoundPoint& point : found) {
-    list.push_back({{"rank", list.size() + 1},
-                    {"score", Json::parse(fmt::format("{}", static_cast<float>(point.score)))},
-                    {"id", point.id},
-                    {"text", point.text},
-                    {"payload", Json::parse(point.payload.dump())}});
+    const auto score = static_cast<float>(point.score);
+    const Json shown{{"rank", ++rank},
+                     {"score", std::isfinite(score) ? Json::parse(fmt::format("{}", score)) : Json()},
+                     {"id", point.id},
+                     {"text", point.text}};
+    std::string one = json_text(shown);
+    one.pop_back();
+    list += fmt::format("{}{},\"payload\":{}}}", list.empty() ? "" : ",", one, json_text(point.payload));
   }
-  return {{"collection", store.shown()}, {"results", std::move(list)}};
+  return fmt::format("{{\"collection\":{},\"results\":[{}]}}", json_text(Json(store.shown())), list);
 }
 
 std::string to_table(const std::vector<FoundPoint>& found) {
@@ -39,7 +53,8 @@ std::string to_table(const std::vector<FoundPoint>& found) {
   Table table{{"RANK", "SCORE", "ID", "TEXT", "PAYLOAD"}, {}};
   for (const FoundPoint& point : found) {
     table.rows.push_back({std::to_string(table.rows.size() + 1), fmt::format("{:.4f}", point.score),
-                          point.id.substr(0, short_id), beginning_of(point.text), beginning_of(point.payload.dump())});
+                          point.id.substr(0, short_id), beginning_of(point.text),
+                          beginning_of(json_text(point.payload))});
   }
   return table.text();
 }
@@ -64,9 +79,36 @@ vector_store::SearchRequest request_of(const StoreSearch& search) {
   return request;
 }
 
+template <typename Value>
+std::optional<Value> value_of(const MaybeSetting<Value>& setting) {
+  return setting ? std::optional(setting->value) : std::nullopt;
+}
+
+// Where and how the model of the vectors runs, the reranker runs, too.
+ModelOptions reranker_options(const LoadRequest& load) {
+  ModelOptions options;
+  options.provider = value_of(load.provider).value_or("");
+  options.provider_from = "--provider";
+  options.strict = value_of(load.strict);
+  options.device = value_of(load.device);
+  options.memory_bytes = value_of(load.memory_bytes);
+  options.intra_threads = value_of(load.intra_threads);
+  options.inter_threads = value_of(load.inter_threads);
+  options.optimization = value_of(load.optimization);
+  options.cache_directory = value_of(load.cache_directory).value_or("");
+  options.timeout = value_of(load.timeout);
+  options.provider_libraries = load.provider_libraries;
+  return options;
+}
+
+std::optional<Pipeline> open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
+  if (search.reranker.empty()) return std::nullopt;
+  return Pipeline(pull_argument(search.reranker, flags.pull, context), reranker_options(flags.load));
+}
+
 // The scores are the reranker's. More are found than are wanted: those that it prefers may be among them.
-std::vector<FoundPoint> rerank(const StoreSearch& search, const std::string& query, std::vector<FoundPoint> found) {
-  const Pipeline ranker(search.reranker);
+std::vector<FoundPoint> rerank(const Pipeline& ranker, const StoreSearch& search, const std::string& query,
+                               std::vector<FoundPoint> found) {
   std::vector<std::string> texts;
   for (const FoundPoint& point : found) texts.push_back(point.text);
   std::vector<FoundPoint> ranked;
@@ -79,14 +121,15 @@ std::vector<FoundPoint> rerank(const StoreSearch& search, const std::string& que
 }
 
 void run(VectorStore& store, const StoreSearch& search, const std::string& query,
-         const vector_store::SearchRequest& request, const Context& context) {
+         const vector_store::SearchRequest& request, const std::optional<Pipeline>& ranker, const Context& context) {
+  embedding::require_query(request.vector, store.facts()->distance);
   const auto start = std::chrono::steady_clock::now();
   std::vector<FoundPoint> found = search.is_hybrid ? search_hybrid(store, request) : store.search(request);
-  if (!search.reranker.empty()) found = rerank(search, query, std::move(found));
+  if (ranker) found = rerank(*ranker, search, query, std::move(found));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say(context, fmt::format("found {} in {:.3f} s", counted(found.size(), "vector"), seconds));
   if (context.wants_json()) {
-    print_json(to_json(store, found));
+    print_data(to_json(store, found));
   } else {
     print_data(to_table(found));
   }
@@ -100,6 +143,7 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
   // Before the model is loaded: a wrong address is known at once.
   const auto store = open(search);
   const OpenEncoder encoder = open_encoder(flags, context);
+  const std::optional<Pipeline> ranker = open_reranker(search, flags, context);
   vector_store::require_searchable(*store->facts(), encoder.embedder->encoder().model().name,
                                    "sha256:" + encoder.digest, encoder.dimension, store->shown());
   request.vector = encoder.embedder->embed(query, encoder.options);
@@ -114,7 +158,7 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
     embedding::Embedding sparse = encoder.embedder->represent(query, options);
     request.sparse = {std::move(sparse.indices), std::move(sparse.values)};
   }
-  run(*store, search, query, request, context);
+  run(*store, search, query, request, ranker, context);
 }
 
 void search_store(const StoreSearch& search, std::vector<float> query, const Context& context) {
@@ -122,7 +166,7 @@ void search_store(const StoreSearch& search, std::vector<float> query, const Con
   const auto store = open(search);
   vector_store::require_searchable(*store->facts(), {}, {}, query.size(), store->shown());
   request.vector = std::move(query);
-  run(*store, search, {}, request, context);
+  run(*store, search, {}, request, {}, context);
 }
 
 }  // namespace gpux::cli

@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto status_interval = 1s;
 constexpr auto rate_window = 10s;
 constexpr const char* own_folder = "daemon";
+// The metadata of an event are within a payload.
+constexpr int max_stored_depth = vector_store::max_payload_depth - 2;
 
 bool same_model(const StateFile& left, const StateFile& right) {
   return left.model == right.model && left.level == right.level && left.model_dir == right.model_dir &&
@@ -83,6 +85,11 @@ void Daemon::apply(StateFile state) {
     throw Error(ErrorCode::invalid_config,
                 format_message("{}: 'downgrade' makes vectors of two models, and a collection has those of one",
                                file_at(state.file)));
+  }
+  if (sink_ && state.limits.event_depth > max_stored_depth) {
+    throw Error(ErrorCode::invalid_config,
+                format_message("{}: 'event_depth' is {}; with --sink, accepted: up to {}", file_at(state.file),
+                               state.limits.event_depth, max_stored_depth));
   }
   const bool keeps_model = !state_.file.empty() && same_model(state, state_);
   std::shared_ptr<const OpenModel> model = keeps_model ? declared_ : open_model_(state, {});
@@ -271,7 +278,11 @@ void Daemon::tick() {
 }
 
 void Daemon::stop() {
-  take_down();
+  {
+    // What is not written by then comes again with the next start.
+    const std::jthread limit = store_ ? store_->give_up_after(5s) : std::jthread();
+    take_down();
+  }
   next_status_ = {};
   write_status();
 }

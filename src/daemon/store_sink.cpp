@@ -1,5 +1,7 @@
 #include "daemon/store_sink.h"
 
+#include <condition_variable>
+
 #include <nlohmann/json.hpp>
 
 #include "base/failure_of.h"
@@ -9,6 +11,8 @@ namespace gpux::daemon {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t writes_between_merges = 500;
 
 void add_text(Json& payload, const char* name, const std::string& text) {
   if (!text.empty()) payload[name] = text;
@@ -42,8 +46,10 @@ vector_store::Point point_of(const EmbeddedEvent& event) {
 }
 
 StoreSink::StoreSink(const vector_store::StoreUrl& url)
-    : written_(vector_store::open_store(url)),
-      asked_(url.kind == vector_store::StoreUrl::Kind::file ? written_ : vector_store::open_store(url)) {}
+    : written_(vector_store::open_store(url, Cancellation(given_up_.get_token()))),
+      asked_(url.kind == vector_store::StoreUrl::Kind::file
+                 ? written_
+                 : vector_store::open_store(url, Cancellation(given_up_.get_token()))) {}
 
 void StoreSink::prepare(const vector_store::CollectionFacts& facts) {
   const std::scoped_lock lock(mutex_);
@@ -67,6 +73,18 @@ void StoreSink::write(std::span<const EmbeddedEvent> embedded, std::span<const R
   std::unique_lock lock(mutex_, std::defer_lock);
   if (written_ == asked_) lock.lock();
   written_->upsert(points);
+  // A file has a segment more; many of them are written as few.
+  if (written_ == asked_ && ++writes_ % writes_between_merges == 0) written_->finish();
+}
+
+std::jthread StoreSink::give_up_after(std::chrono::milliseconds time) {
+  return std::jthread([this, time](const std::stop_token& joined) {
+    std::mutex mutex;
+    std::condition_variable_any ended;
+    std::unique_lock lock(mutex);
+    ended.wait_for(lock, joined, time, [] { return false; });
+    if (!joined.stop_requested()) given_up_.request_stop();
+  });
 }
 
 }  // namespace gpux::daemon

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "daemon/sink.h"
 #include "daemon/vector_folder.h"
@@ -28,11 +32,17 @@ class StoreSink final : public EventSink {
   [[nodiscard]] bool has(const std::string& hash) const override;
   void write(std::span<const EmbeddedEvent> embedded, std::span<const RefusedEvent> refused) override;
 
+  /// A server that hangs is waited for `time` longer, unless the thread is joined before: then has() is false and
+  /// write() fails at once, for good.
+  [[nodiscard]] std::jthread give_up_after(std::chrono::milliseconds time);
+
  private:
+  std::stop_source given_up_;
   VectorFolder* folder_ = nullptr;
   // A database has a connection for those who ask, and one for the thread that writes; a file is one for both.
   const std::shared_ptr<vector_store::VectorStore> written_, asked_;
   mutable std::mutex mutex_;  // of `asked_`
+  std::size_t writes_ = 0;
 };
 
 /// The point of an event. Its payload has the members of the event's .vec and timing files, without those that are

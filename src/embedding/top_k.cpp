@@ -112,21 +112,24 @@ class Best {
 };
 
 std::vector<float> direction_of(std::span<const float> query, Similarity similarity) {
+  require_query(query, similarity);
   const double length = length_of(query);
-  const bool needs_direction = similarity == Similarity::cosine;
-  if (query.empty() || !std::isfinite(length) || (length == 0 && needs_direction)) {
-    throw Error(
-        ErrorCode::invalid_input,
-        query.empty() ? "the query is empty" : "the query has no direction: it is all zeros, or has NaN or infinities");
-  }
   std::vector<float> direction;
-  if (!needs_direction) return {query.begin(), query.end()};
+  if (similarity != Similarity::cosine) return {query.begin(), query.end()};
   direction.reserve(query.size());
   for (const float element : query) direction.push_back(static_cast<float>(double{element} / length));
   return direction;
 }
 
 }  // namespace
+
+void require_query(std::span<const float> query, Similarity similarity) {
+  const double length = length_of(query);
+  if (!query.empty() && std::isfinite(length) && (length != 0 || similarity != Similarity::cosine)) return;
+  throw Error(ErrorCode::invalid_input, query.empty()
+                                            ? "the query is empty"
+                                            : "the query has no direction: it is all zeros, or has NaN or infinities");
+}
 
 std::vector<Match> top_k(std::span<const float> matrix, std::span<const float> query, std::size_t k, unsigned threads,
                          Similarity similarity) {

@@ -16,6 +16,9 @@ struct Match {
   bool operator==(const Match&) const = default;
 };
 
+/// Error invalid_input where a query is empty, all zeros (cosine) or not finite.
+void require_query(std::span<const float> query, Similarity similarity);
+
 /// The k rows of `matrix`, [rows, query.size()] in row-major order, that are nearest to `query`, nearest first, of
 /// equal scores the lower index; fewer where there are not so many. Every row is looked at, on `threads` threads (at
 /// least 1); the answer does not depend on their number. A row of zeros has no direction and scores 0, also one so

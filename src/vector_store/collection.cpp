@@ -48,8 +48,9 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
   require_same_model(stored, given.model, given.digest, shown);
   require_same_dimension(stored.dimension, given.dimension, shown, "vectors");
   if (stored.sparse_dimension != given.sparse_dimension) {
-    refuse(shown, stored.sparse_dimension == 0 ? "has dense vectors alone, and no sparse ones beside them"
-                                               : "has sparse vectors beside the dense ones; --hybrid makes both");
+    refuse(shown, stored.sparse_dimension == 0
+                      ? "has dense vectors alone, and no sparse ones beside them"
+                      : "has sparse vectors beside the dense ones, which 'gpux embed --hybrid' makes");
   }
   if (stored.distance != given.distance) {
     refuse(shown,
@@ -97,6 +98,11 @@ CollectionFacts facts_from_json(const Json& json, std::string_view shown) {
     // as below
   }
   refuse(shown, "has facts of its model that gpux has not written");
+}
+
+Json stored_json(std::string_view text, int max_depth) {
+  return Json::parse(
+      text, [max_depth](int depth, auto, auto&) { return depth < max_depth; }, false);
 }
 
 std::string storable_text(std::string_view text) {

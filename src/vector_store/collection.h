@@ -62,6 +62,13 @@ nlohmann::json facts_to_json(const CollectionFacts& facts);
 /// Reads them back. Error invalid_input, within `shown`, for what gpux has not written.
 CollectionFacts facts_from_json(const nlohmann::json& json, std::string_view shown);
 
+/// Levels of lists and objects within a stored payload.
+inline constexpr int max_payload_depth = 128;
+
+/// Parses the JSON that a store gave. What is nested deeper than `max_depth` is left out: what prints or copies it
+/// calls itself once for each level. Discarded where it is no JSON. Pure.
+nlohmann::json stored_json(std::string_view text, int max_depth = max_payload_depth);
+
 /// The text without what PostgreSQL's texts and jsonb cannot hold: U+FFFD replaces NUL and bytes that are not UTF-8.
 /// Pure.
 std::string storable_text(std::string_view text);

@@ -20,7 +20,7 @@ constexpr std::size_t max_path = 16;
               fmt::format("--where {}; accepted: KEY=VALUE, as plugin=net or meta.size=3", in_quotes(text)));
 }
 
-// Values of lists are looked at one by one by PostgreSQL's @> and by Qdrant alike.
+// Values of lists are looked at one by one, as Qdrant does.
 bool has_value(const Json& found, const Json& value) {
   if (found == value) return true;
   return found.is_array() && std::ranges::any_of(found, [&](const Json& one) { return one == value; });
@@ -35,6 +35,15 @@ bool matches(const Json& payload, const Condition& condition) {
     at = &*found;
   }
   return has_value(*at, condition.value);
+}
+
+std::string object_at(const std::vector<std::string>& path, Json value) {
+  for (auto name = path.rbegin(); name != path.rend(); ++name) {
+    Json outer = Json::object();
+    outer[*name] = std::move(value);
+    value = std::move(outer);
+  }
+  return value.dump();
 }
 
 }  // namespace
@@ -67,16 +76,11 @@ bool matches(const Json& payload, const Filter& filter) {
   return std::ranges::all_of(filter, [&](const Condition& condition) { return matches(payload, condition); });
 }
 
-std::vector<std::string> containment_of(const Filter& filter) {
-  std::vector<std::string> objects;
+std::vector<ContainedObjects> containment_of(const Filter& filter) {
+  std::vector<ContainedObjects> objects;
   for (const Condition& condition : filter) {
-    Json object = condition.value;
-    for (auto name = condition.path.rbegin(); name != condition.path.rend(); ++name) {
-      Json outer = Json::object();
-      outer[*name] = std::move(object);
-      object = std::move(outer);
-    }
-    objects.push_back(object.dump());
+    objects.push_back({.with_value = object_at(condition.path, condition.value),
+                       .with_list = object_at(condition.path, Json::array({condition.value}))});
   }
   return objects;
 }

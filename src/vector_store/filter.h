@@ -30,8 +30,15 @@ std::string path_name(const Condition& condition);
 /// Whether the payload has all of it. Numbers are equal by value, whatever their form (1 and 1.0). Pure.
 bool matches(const nlohmann::json& payload, const Filter& filter);
 
-/// The objects that a payload contains where it passes, one per condition: {"a": {"b": 1}}. PostgreSQL's operator @>
-/// compares them. Pure.
-std::vector<std::string> containment_of(const Filter& filter);
+/// Two JSON objects, one of which a payload contains, as PostgreSQL's operator @> has it, where it meets a condition.
+struct ContainedObjects {
+  std::string with_value;  ///< {"a": {"b": 1}}
+  std::string with_list;   ///< {"a": {"b": [1]}}: the value is an element of a list
+
+  bool operator==(const ContainedObjects&) const = default;
+};
+
+/// Those of each condition. Pure.
+std::vector<ContainedObjects> containment_of(const Filter& filter);
 
 }  // namespace gpux::vector_store

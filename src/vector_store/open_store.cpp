@@ -10,12 +10,12 @@
 
 namespace gpux::vector_store {
 
-std::unique_ptr<VectorStore> open_store(const StoreUrl& url) {
+std::unique_ptr<VectorStore> open_store(const StoreUrl& url, const Cancellation& cancellation) {
   switch (url.kind) {
     case StoreUrl::Kind::postgres:
-      return open_postgres(url);
+      return open_postgres(url, cancellation);
     case StoreUrl::Kind::qdrant:
-      return open_qdrant(url);
+      return open_qdrant(url, cancellation);
     default:
       return open_file_store(url);
   }

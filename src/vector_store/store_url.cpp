@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::string_view default_collection = "gpux_vectors";
 constexpr std::size_t max_collection_bytes = 48;
+// The facts of all collections, and the temporary table of PostgreSQL.
+constexpr std::string_view own_names[]{"gpux_collections", "gpux_staging"};
 constexpr std::string_view accepted =
     "accepted: postgres://USER@HOST/DATABASE?collection=NAME, qdrant://HOST:6333/COLLECTION, file:PATH";
 
@@ -45,28 +47,72 @@ int hex_digit(char c) noexcept {
   return -1;
 }
 
-std::string percent_decoded(std::string_view text, std::string_view shown) {
+bool has_whole_escapes(std::string_view text) noexcept {
+  for (auto at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+    if (at + 2 >= text.size() || hex_digit(text[at + 1]) < 0 || hex_digit(text[at + 2]) < 0) return false;
+  }
+  return true;
+}
+
+// Of a text that has_whole_escapes().
+std::string percent_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       out += text[i];
       continue;
     }
-    const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = high < 0 ? -1 : hex_digit(text[i + 2]);
-    if (low < 0) refuse(fmt::format("'{}': '%' is followed by two hexadecimal digits", shown));
-    out += static_cast<char>(high * 16 + low);
+    out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
     i += 2;
   }
   return out;
+}
+
+// "HOST", "HOST:PORT" or "[ADDRESS]:PORT"; the host may be empty.
+bool is_host(std::string_view text) noexcept {
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return false;
+    text.remove_prefix(end + 1);
+    if (!text.empty() && !text.starts_with(':')) return false;
+  }
+  if (text.find_first_of("[]") != std::string_view::npos) return false;
+  const auto colon = text.find(':');
+  const std::string_view port = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  return std::ranges::all_of(port, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Of what is behind "scheme://". A part of a password that is taken for a host, a path or a parameter would be shown:
+// only an address whose parts are certain is read, and another is not quoted.
+void require_certain_parts(std::string_view text) {
+  constexpr std::string_view remedy = "write %, /, ?, @ of a password as %25, %2F, %3F, %40";
+  if (!has_whole_escapes(text)) {
+    refuse(fmt::format("the address of a vector store: '%' is followed by two hexadecimal digits; {}", remedy));
+  }
+  const auto at = text.find('@');
+  std::string_view authority = text.substr(0, text.find_first_of("/?"));
+  if (at != std::string_view::npos && (at >= authority.size() || text.find('@', at + 1) != std::string_view::npos)) {
+    refuse(fmt::format("the address of a vector store: '@' is once there, before the host; {}", remedy));
+  }
+  if (at != std::string_view::npos) authority.remove_prefix(at + 1);
+  for (;;) {
+    const auto comma = authority.find(',');
+    if (!is_host(authority.substr(0, comma))) {
+      refuse(fmt::format("the address of a vector store: accepted before the path: [USER:PASSWORD@]HOST[:PORT]; {}",
+                         remedy));
+    }
+    if (comma == std::string_view::npos) return;
+    authority.remove_prefix(comma + 1);
+  }
 }
 
 struct Parts {
   std::string_view user, password, host, path, query;  // as they are written
 };
 
-// Of what is behind "scheme://".
+// Of what is behind "scheme://". Error usage.
 Parts split(std::string_view text) {
+  require_certain_parts(text);
   Parts parts;
   if (const auto at = text.find('?'); at != std::string_view::npos) {
     parts.query = text.substr(at + 1);
@@ -75,8 +121,7 @@ Parts split(std::string_view text) {
   const auto slash = text.find('/');
   std::string_view authority = text.substr(0, slash);
   if (slash != std::string_view::npos) parts.path = text.substr(slash + 1);
-  // The last '@': a password may have one that is not encoded.
-  if (const auto at = authority.rfind('@'); at != std::string_view::npos) {
+  if (const auto at = authority.find('@'); at != std::string_view::npos) {
     const std::string_view user = authority.substr(0, at);
     const auto colon = user.find(':');
     parts.user = user.substr(0, colon);
@@ -115,7 +160,7 @@ StoreUrl postgres_url(std::string_view text, const Scheme& scheme) {
   std::string rest;
   for (const auto& [name, value] : parameters_of(parts.query)) {
     if (name == "collection") {
-      url.collection = percent_decoded(value, url.shown);
+      url.collection = percent_decoded(value);
     } else if (name == "index") {
       if (value != "hnsw" && value != "none") {
         refuse(fmt::format("'{}': index={}; accepted: hnsw, none", url.shown, in_quotes(value)));
@@ -139,8 +184,8 @@ StoreUrl qdrant_url(std::string_view text, const Scheme& scheme) {
   }
   StoreUrl url{.kind = scheme.kind,
                .address = {},
-               .collection = percent_decoded(parts.path, shown),
-               .key = percent_decoded(parts.password, shown),
+               .collection = percent_decoded(parts.path),
+               .key = percent_decoded(parts.password),
                .shown = shown};
   bool has_tls = false;
   for (const auto& [name, value] : parameters_of(parts.query)) {
@@ -198,6 +243,9 @@ void check_collection_name(std::string_view name) {
   const bool is_printable = is_utf8(name) && std::ranges::none_of(name, [](char c) {
                               return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
                             });
+  if (std::ranges::find(own_names, name) != std::end(own_names)) {
+    refuse(fmt::format("collection {}: gpux keeps its own data in it", in_quotes(name)));
+  }
   if (!name.empty() && name.size() <= max_collection_bytes && is_printable) return;
   refuse(fmt::format("collection {}: a name has 1 to {} bytes of UTF-8 without control characters", in_quotes(name),
                      max_collection_bytes));

@@ -30,8 +30,8 @@ bool is_store_url(std::string_view text) noexcept;
 /// Parses an address. Pure. Error usage, which quotes no password.
 StoreUrl parse_store_url(std::string_view text);
 
-/// Checks the name of a collection: 1 to 48 bytes of UTF-8 without control characters. The limit leaves room for the
-/// names of indexes, of which PostgreSQL keeps 63 bytes. Error usage.
+/// Checks the name of a collection: 1 to 48 bytes of UTF-8 without control characters, none of gpux's own. The limit
+/// leaves room for the names of indexes, of which PostgreSQL keeps 63 bytes. Error usage.
 void check_collection_name(std::string_view name);
 
 }  // namespace gpux::vector_store

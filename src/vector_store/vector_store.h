@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "vector_store/collection.h"
 #include "vector_store/filter.h"
 #include "vector_store/store_url.h"
@@ -48,8 +49,8 @@ class VectorStore {
   /// Makes the collection where it does not exist. Otherwise checks it by require_same_vectors().
   virtual void create(const CollectionFacts& facts) = 0;
 
-  /// Stores all points or none. A point of the same id is replaced; of two in the span the later counts. The
-  /// collection exists, and vectors have its dimension.
+  /// Stores all points or none; Qdrant, above 8 MiB, some of them, and the same call again is safe. A point of the same
+  /// id is replaced; of two in the span the later counts. The collection exists, and vectors have its dimension.
   virtual void upsert(std::span<const Point> points) = 0;
 
   /// Whether the point is there.
@@ -68,8 +69,10 @@ class VectorStore {
   [[nodiscard]] virtual const std::string& shown() const noexcept = 0;
 };
 
-/// Opens the store; a database is connected to by the first call. Errors usage; not_found (libpq is missing).
-std::unique_ptr<VectorStore> open_store(const StoreUrl& url);
+/// Opens the store; a database is connected to by the first call. After `cancellation`, calls that wait for a server
+/// end with an error, within a second, or ten where a connection is being made. Errors usage; not_found (libpq is
+/// missing).
+std::unique_ptr<VectorStore> open_store(const StoreUrl& url, const Cancellation& cancellation = {});
 
 /// Both searches, `candidates` points each, fused by fuse_ranks(); `count` of them. The score is the fused one.
 std::vector<FoundPoint> search_hybrid(VectorStore& store, const SearchRequest& request);

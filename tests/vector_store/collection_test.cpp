@@ -90,5 +90,15 @@ TEST(StorableText, HasNoNulAndIsUtf8) {
             (Json{{"k\xef\xbf\xbd", Json::array({"\xef\xbf\xbd", 1, nullptr})}}));
 }
 
+// Its levels are bounded, because what prints it calls itself for each.
+TEST(StoredJson, IsCutWhereItIsDeep) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string kept = stored_json(deep).dump();
+  EXPECT_LE(kept.size(), 2U * max_payload_depth);
+  EXPECT_GE(kept.size(), 2U * max_payload_depth - 4);
+  EXPECT_EQ(stored_json(R"({"a": [1, {"b": null}]})").dump(), R"({"a":[1,{"b":null}]})");
+  EXPECT_TRUE(stored_json("{").is_discarded());
+}
+
 }  // namespace
 }  // namespace gpux::vector_store

@@ -31,9 +31,9 @@ TEST(Postgres, SearchesHaveTheirValuesAsParameters) {
   SearchRequest request{.vector = {1, 2}, .count = 7, .filter = {parse_condition("a=b'c")}};
   const SearchStatement dense = search_statement("t", {.dimension = 2, .distance = Similarity::dot}, request);
   EXPECT_EQ(dense.text,
-            "SELECT id, -(embedding <#> $1::vector), text, payload FROM \"t\" WHERE payload @> $2::jsonb ORDER BY "
-            "embedding <#> $1::vector LIMIT 7");
-  EXPECT_THAT(dense.parameters, ElementsAre("[1,2]", R"({"a":"b'c"})"));
+            "SELECT id, -(embedding <#> $1::vector), text, payload FROM \"t\" WHERE (payload @> $2::jsonb OR "
+            "payload @> $3::jsonb) ORDER BY embedding <#> $1::vector LIMIT 7");
+  EXPECT_THAT(dense.parameters, ElementsAre("[1,2]", R"({"a":"b'c"})", R"({"a":["b'c"]})"));
   request = {.sparse = {{1}, {2}}, .count = 1};
   const SearchStatement sparse = search_statement("t", {.dimension = 2, .sparse_dimension = 5}, request);
   EXPECT_EQ(

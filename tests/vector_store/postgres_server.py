@@ -98,6 +98,14 @@ class Server:
             time.sleep(0.01)
         self.process = None
 
+    def signal_all(self, number: int) -> None:
+        """To the server and the processes of its connections: SIGSTOP, and it hangs until SIGCONT."""
+        if self.process is None:
+            return
+        for process in (self.process.pid, *children_of(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
     def close(self) -> None:
         self.stop()
         self.log.close()

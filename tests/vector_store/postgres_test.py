@@ -87,6 +87,23 @@ class Postgres(AnyStore, unittest.TestCase):
         self.assertEqual([one["text"] for one in found], ["who who"])
         self.assertEqual(self.program.search("a", "--in", self.url("filtered"), "--where", 'kind=";\'--'), [])
 
+    def test_a_filter_far_from_the_query_finds_all_that_pass(self) -> None:
+        self.embed("far", items='{"text": "a", "kind": "near"}\n')
+        noisy = "(SELECT array_agg(sign * (x + 0.01 * random() + 0 * number)) FROM unnest(far.embedding::real[]) AS x)::vector"
+        for kind, sign, first, last in (("near", 1, 1, 3000), ("opposite", -1, 3001, 3020)):
+            statement = f"INSERT INTO far (id, embedding, text, payload) SELECT md5(number::text), {noisy}, 't', "
+            statement += f"'{{\"kind\": \"{kind}\"}}' FROM far, generate_series({first}, {last}) AS number WHERE text = 'a'"
+            self.sql(statement.replace("sign", str(sign)))
+        self.sql("ANALYZE far")
+        # pgvector looks at 100 of the index, and no further. An index is cheap here, so that it is used.
+        settings = "-c hnsw.max_scan_tuples=1 -c cpu_operator_cost=1".replace(" ", "%20").replace("=", "%3D")
+        url = f"{self.url('far')}&options={settings}"
+        for count, expected in ((10, 10), (100, 20)):
+            found = self.program.search("a", "--in", url, "--where", "kind=opposite", "--top-k", str(count))
+            self.assertEqual(len(found), expected)
+            self.assertEqual({one["payload"]["kind"] for one in found}, {"opposite"})
+        self.assertEqual(len(self.program.search("a", "--in", url, "--top-k", "10")), 10)
+
     def test_a_text_that_is_stored_again_is_the_same_point(self) -> None:
         self.embed("again")
         self.embed("again", items=ITEMS.replace('"odd"', '"strange"') + ITEMS)
@@ -187,6 +204,29 @@ class Postgres(AnyStore, unittest.TestCase):
         status = json.loads((self.folder / "out/daemon/status.json").read_text())
         self.assertEqual(status["sink"], f"postgres://gpux@127.0.0.1:{self.server.port}/postgres")
 
+    def test_a_daemon_ends_while_the_server_hangs(self) -> None:
+        state = {"output": "out3", "model": "encoder", "sources": {"in": {"directory": "events3"}}}
+        (self.folder / "events3").mkdir()
+        (self.folder / "state3.json").write_text(json.dumps(state))
+        log = open(self.folder / "daemon.log", "wb")
+        command = [GPUX, "daemon", "--state-file", "state3.json", "--sink", self.url("hanging")]
+        daemon = subprocess.Popen(command, cwd=self.folder, env=self.program.environment, stderr=log)
+        try:
+            (self.folder / "events3/0.json").write_text('{"data": {"number": 0}}')
+            self.wait_for(daemon, lambda: self.sql("SELECT to_regclass('hanging') IS NOT NULL") == "t")
+            self.wait_for(daemon, lambda: self.sql("SELECT count(*) FROM hanging") == "1")
+            self.server.signal_all(signal.SIGSTOP)
+            for number in range(1, 100):
+                (self.folder / f"events3/{number}.json").write_text(json.dumps({"data": {"number": number}}))
+            time.sleep(2)
+            daemon.terminate()
+            self.assertEqual(daemon.wait(30), 0)
+        finally:
+            self.server.signal_all(signal.SIGCONT)
+            daemon.kill()
+            daemon.wait()
+            log.close()
+
     def test_a_daemon_refuses_a_collection_of_another_model_at_once(self) -> None:
         self.embed("taken", items='{"text": "a"}\n')
         state = {"output": "out2", "model": "other", "sources": {"in": {"directory": "events2"}}}
@@ -197,6 +237,11 @@ class Postgres(AnyStore, unittest.TestCase):
         (self.folder / "state2.json").write_text(json.dumps(state))
         line = self.program.fail("daemon", "--state-file", "state2.json", "--sink", self.url("free"), code=3)
         self.assertIn("'downgrade'", line)
+        del state["downgrade"]
+        state["limits"] = {"event_depth": 127}
+        (self.folder / "state2.json").write_text(json.dumps(state))
+        line = self.program.fail("daemon", "--state-file", "state2.json", "--sink", self.url("free"), code=3)
+        self.assertIn("'event_depth' is 127; with --sink, accepted: up to 126", line)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ TEST(Qdrant, PointsHaveTheirTextAndPayload) {
 TEST(Qdrant, FiltersAreConditionsOnThePayload) {
   const std::pair<const char*, const char*> table[]{
       {"a=x", R"({"must": [{"key": "payload.a", "match": {"value": "x"}}]})"},
-      {"a.b=3", R"({"must": [{"key": "payload.a.b", "match": {"value": 3}}]})"},
+      {"a.b=3", R"({"must": [{"key": "payload.a.b", "range": {"gte": 3, "lte": 3}}]})"},
+      {"a=9007199254740993", R"({"must": [{"key": "payload.a", "match": {"value": 9007199254740993}}]})"},
       {"a-b.c d=true", R"({"must": [{"key": "payload.\"a-b\".\"c d\"", "match": {"value": true}}]})"},
       {"a=1.5", R"({"must": [{"key": "payload.a", "range": {"gte": 1.5, "lte": 1.5}}]})"},
       {"a=null", R"({"must": [{"is_null": {"key": "payload.a"}}]})"},

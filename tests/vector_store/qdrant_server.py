@@ -156,7 +156,8 @@ def passes(payload: Body, conditions: Body | None) -> bool:
         if "range" in condition:
             members(condition, {"key", "range"})
             bounds = members(condition["range"], {"gte", "lte"})
-            if not isinstance(found, (int, float)) or not bounds["gte"] <= found <= bounds["lte"]:
+            each = [one for one in (found if isinstance(found, list) else [found]) if type(one) in (int, float)]
+            if not any(bounds["gte"] <= float(one) <= bounds["lte"] for one in each):
                 return False
             continue
         wanted = members(members(condition, {"key", "match"})["match"], {"value"})["value"]

@@ -105,6 +105,37 @@ class Qdrant(AnyStore, unittest.TestCase):
             self.assertNotIn(qdrant_server.KEY, line)
             self.assertNotIn("wrong", line)
 
+    def test_answers_of_another_server_are_one_line_each(self) -> None:
+        self.embed("mine", items='{"text": "a"}\n')
+        retrieve, count = self.points.retrieve, self.points.count
+        search = ("search", "-m", "encoder", "a", "--in", self.url("mine"))
+        for wrong in ([1], [{"payload": 1}], [{}], [{"payload": {"distance": []}}]):
+            self.points.retrieve = lambda *_, wrong=wrong: wrong  # type: ignore[method-assign, misc]
+            self.assertIn("that gpux has not written", self.program.fail(*search, code=6))
+        self.points.retrieve = retrieve  # type: ignore[method-assign]
+        self.points.count = lambda *_: "x"  # type: ignore[method-assign, assignment, return-value]
+        line = self.program.fail("embed", "encoder", "a", "--to", self.url("mine"), code=10)
+        self.assertIn("no number of points", line)
+        self.points.count = count  # type: ignore[method-assign]
+
+    def test_of_two_that_make_a_collection_the_models_are_compared(self) -> None:
+        if not isinstance(self.points, qdrant_server.LocalPoints):
+            self.skipTest("changes what the server of this test keeps")
+        points, create = self.points, self.points.create
+
+        def create_after_another(name: str, body: qdrant_server.Body) -> None:
+            create(name, body)
+            if name != "raced":
+                return
+            for point in points.points["gpux_collections"].values():
+                point["payload"]["digest"] = "sha256:00"
+            raise qdrant_server.Refused(409, "Wrong input: Collection `raced` already exists!")
+
+        points.create = create_after_another  # type: ignore[method-assign]
+        line = self.program.fail("embed", "encoder", "a", "--to", self.url("raced"), code=6)
+        self.assertIn("has vectors of model 'encoder' (sha256:00)", line)
+        self.assertEqual(points.count("raced", {}), 0)
+
     def test_a_daemon_writes_each_event_once(self) -> None:
         state = {"output": "out", "model": "encoder", "sources": {"in": {"directory": "events"}}}
         (self.folder / "events").mkdir()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 from typing import Any
 
@@ -98,6 +100,62 @@ class AnyStore:
         line = self.program.fail("embed", "both", "a", "--to", url, code=6)
         assert "has sparse vectors beside the dense ones" in line, line
 
+    def test_a_filter_means_the_same_in_every_store(self) -> None:
+        payloads = {
+            "a": {"tags": ["new", "dry"], "price": 3, "meta": {"user": "ann"}, "ok": True, "owner": None},
+            "the": {"tags": "new", "price": 3.0, "meta": {"user": ["bob", "ann"]}, "ok": False},
+            "of": {"tags": [["new"]], "price": 3.5, "meta": [{"user": "ann"}], "ok": "true"},
+            "who": {"tags": {"new": 1}, "price": [3, 4], "meta": "user", "size": 9007199254740993},
+        }
+        items = "".join(json.dumps({"text": text, **payload}) + "\n" for text, payload in payloads.items())
+        url = self.url("conditions")
+        self.program.succeed("embed", "encoder", "--field", "text", "-", "--to", url, standard_input=items)
+        table = {
+            "tags=new": {"a", "the"},
+            "tags=dry": {"a"},
+            "tags.new=1": {"who"},
+            "price=3": {"a", "the", "who"},
+            "price=3.0": {"a", "the", "who"},
+            "price=3.5": {"of"},
+            'price="3"': set(),
+            "meta.user=ann": {"a", "the"},
+            "meta=user": {"who"},
+            "ok=true": {"a"},
+            "ok=false": {"the"},
+            'ok="true"': {"of"},
+            "owner=null": {"a"},
+            "size=9007199254740993": {"who"},
+            "size=9007199254740992": set(),
+        }
+        for condition, expected in table.items():
+            found = {one["text"] for one in self.program.search("a", "--in", url, "--where", condition)}
+            assert found == expected, (condition, found, expected)
+
+    def test_texts_without_an_id_are_points_of_their_own(self) -> None:
+        items = [{"text": "a", "id": None}, {"text": "who", "id": None}, {"text": "what", "id": ""},
+                 {"text": "the", "id": ""}, {"text": "of", "id": 5}, {"text": "id 5"}]  # fmt: skip
+        url = self.url("identities")
+        lines = "".join(json.dumps(item) + "\n" for item in items)
+        self.program.succeed("embed", "encoder", "--field", "text", "-", "--to", url, standard_input=lines)
+        found = self.program.search("a", "--in", url)
+        assert sorted(one["text"] for one in found) == sorted(str(item["text"]) for item in items), found
+
+    def test_a_query_without_direction_is_refused(self) -> None:
+        url = self.url("directions")
+        self.program.succeed("embed", "encoder", "a", "--to", url)
+        self.program.succeed("embed", "encoder", "a", "-o", "one.npy")
+        one = (self.folder / "one.npy").read_bytes()
+        vector = len(one) - one.index(b"\n") - 1
+        for number in (0.0, math.nan, math.inf):
+            wrong = one[:-vector] + struct.pack("<f", number) * (vector // 4)
+            (self.folder / "wrong.npy").write_bytes(wrong)
+            line = self.program.fail("search", "--query-vector", "wrong.npy", "--in", url, code=6)
+            assert "the query has no direction" in line, (number, line)
+
+    def test_flags_that_do_nothing_in_a_collection_are_refused(self) -> None:
+        line = self.program.fail("search", "-m", "encoder", "a", "--in", self.url("x"), "--workers", "2", code=2)
+        assert "give --in or --workers" in line, line
+
     def test_dense_collections_have_no_hybrid_search(self) -> None:
         url = self.url("dense")
         line = self.program.fail("embed", "encoder", "a", "--to", url, "--hybrid", code=2)
@@ -117,6 +175,9 @@ class AnyStore:
         found = self.found("-m", "encoder", "what", "--in", url, "--rerank", "ranker:1")
         request = json.dumps({"query": "what", "text": texts})
         scores = json.loads(self.program.succeed("run", "ranker:1", "--json", "-i", request))["scores"]
+        line = self.program.fail("search", "-m", "encoder", "what", "--in", url, "--rerank", "nothing:1", "--pull",
+                                 "never", code=7)  # fmt: skip
+        assert "nothing:1" in line, line
         expected = sorted(zip(scores, texts, strict=True), reverse=True)
         assert [one["text"] for one in found] == [text for _, text in expected], (found, expected)
         assert abs(found[0]["score"] - expected[0][0]) < 1e-5, (found, expected)

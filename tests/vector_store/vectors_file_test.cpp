@@ -138,6 +138,16 @@ TEST_F(VectorsFileTest, HasOneProcessThatWrites) {
   }
 }
 
+TEST_F(VectorsFileTest, IsOneFileByWhicheverPathItIsNamed) {
+  const std::string folder = (folder_.path() / "new" / "folder").string();
+  const auto store = open_store(parse_store_url("file:" + folder + "/x.gpux"));
+  store->create(facts_of());
+  std::filesystem::create_symlink(folder + "/x.gpux", folder_.path() / "link");
+  const auto other = open_store(parse_store_url("file:" + (folder_.path() / "link").string()));
+  EXPECT_EQ(other->facts(), facts_of());
+  EXPECT_THROW(other->create(facts_of()), Error);
+}
+
 TEST_F(VectorsFileTest, ManySmallSegmentsBecomeFew) {
   const std::vector<Point> points = random_points(200);
   const auto store = open();
@@ -169,6 +179,9 @@ TEST_F(VectorsFileTest, CountsWhatIsWhole) {
     EXPECT_EQ(read_vectors_file(bytes_of(zeros, room), "x").points, has_changed ? 4U : 6U) << size;
   }
   EXPECT_EQ(read_vectors_file(bytes_of(whole, room), "x").points, 6U);
+  std::string without_beginning = whole;
+  std::fill_n(without_beginning.begin() + static_cast<std::ptrdiff_t>(first.size()), 40, '\0');
+  EXPECT_EQ(read_vectors_file(bytes_of(without_beginning, room), "x").points, 4U);
   // The next to write goes on behind what is whole.
   write_file_atomically(folder_.path() / "x.gpux", whole.substr(0, whole.size() - 9));
   const auto store = open();
@@ -206,6 +219,7 @@ TEST_F(VectorsFileTest, OfAStrangerIsReadWithinItsBounds) {
         request.is_exact = is_exact;
         (void)search_file({file, points, graph.get(), 1, "x"}, request);
       }
+      request.is_exact = false;
       request.filter = {parse_condition("third=true")};
       (void)search_file({file, points, graph.get(), 1, "x"}, request);
       ++searched;
@@ -216,6 +230,42 @@ TEST_F(VectorsFileTest, OfAStrangerIsReadWithinItsBounds) {
   }
   EXPECT_GT(refused, 100);
   EXPECT_GT(searched, 100);
+}
+
+// The condition is looked at within the index's own search.
+TEST_F(VectorsFileTest, APayloadThatIsNoObjectIsRefusedBehindAFilter) {
+  std::string wrong = file_with_graph(300);
+  const std::size_t payload = wrong.find(R"({"number":7,)");
+  ASSERT_NE(payload, std::string::npos);
+  wrong[payload] = '[';
+  std::vector<std::uint64_t> room;
+  const VectorsFile file = read_vectors_file(bytes_of(wrong, room), "x");
+  const PointsInFile points(file);
+  const auto graph = Graph::read(file.graph, file.indexed, "x");
+  const SearchRequest request{
+      .vector = random_points(8)[7].vector, .count = 5, .filter = {parse_condition("third=true")}};
+  try {
+    (void)search_file({file, points, graph.get(), 1, "x"}, request);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("the payload of a point is no JSON object"));
+  }
+}
+
+TEST_F(VectorsFileTest, AnyNumberOfResultsMayBeAskedFor) {
+  const std::string text = file_with_graph(300);
+  std::vector<std::uint64_t> room;
+  const VectorsFile file = read_vectors_file(bytes_of(text, room), "x");
+  const PointsInFile points(file);
+  const auto graph = Graph::read(file.graph, file.indexed, "x");
+  for (const std::size_t count : {std::size_t{300}, std::size_t{1} << 31, SIZE_MAX}) {
+    SearchRequest request{.vector = random_points(1)[0].vector, .count = count};
+    EXPECT_EQ(search_file({file, points, graph.get(), 1, "x"}, request).size(), 300U) << count;
+    request.filter = {parse_condition("third=true")};
+    EXPECT_EQ(search_file({file, points, graph.get(), 1, "x"}, request).size(), 100U) << count;
+    request = {.sparse = {{3}, {1}}, .count = count};
+    EXPECT_EQ(search_file({file, points, graph.get(), 1, "x"}, request).size(), 43U) << count;
+  }
 }
 
 TEST_F(VectorsFileTest, AFalseNumberInItIsRefused) {

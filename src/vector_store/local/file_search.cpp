@@ -16,6 +16,17 @@ constexpr std::size_t points_at_once = 4096;
 // From so many candidates on, which the search follows, about one of a hundred of the ten nearest is missed.
 constexpr std::size_t min_candidates = 128, candidates_per_result = 3;
 
+// To compare all takes less time than to follow more, and less memory.
+std::size_t max_candidates(const SearchedFile& searched) {
+  constexpr std::size_t share = 10;
+  return std::max(min_candidates, searched.file.indexed / share);
+}
+
+// To start a thread takes longer than to compare so many.
+unsigned threads_for(const SearchedFile& searched, std::size_t points) {
+  return points < points_at_once ? 1 : searched.threads;
+}
+
 void keep_best(Matches& matches, std::size_t count) {
   std::ranges::sort(matches, [](const Match& a, const Match& b) {
     return a.score != b.score ? a.score > b.score : a.index < b.index;
@@ -42,8 +53,8 @@ void add_scores(const SearchedFile& searched, const SearchRequest& request, std:
     const float* const vector = searched.points.vector(index);
     vectors.insert(vectors.end(), vector, vector + dimension);
   }
-  for (const Match& match :
-       embedding::top_k(vectors, request.vector, request.count, searched.threads, searched.file.facts.distance)) {
+  for (const Match& match : embedding::top_k(vectors, request.vector, request.count,
+                                             threads_for(searched, indices.size()), searched.file.facts.distance)) {
     matches.push_back({indices[match.index], match.score});
   }
   keep_best(matches, request.count);
@@ -52,8 +63,8 @@ void add_scores(const SearchedFile& searched, const SearchRequest& request, std:
 // All points of the segment.
 void compare_segment(const SearchedFile& searched, const SearchRequest& request, const PointSegment& segment,
                      Matches& matches) {
-  for (const Match& match : embedding::top_k(segment.vectors, request.vector, request.count, searched.threads,
-                                             searched.file.facts.distance)) {
+  for (const Match& match : embedding::top_k(segment.vectors, request.vector, request.count,
+                                             threads_for(searched, segment.points), searched.file.facts.distance)) {
     matches.push_back({segment.first + match.index, match.score});
   }
   keep_best(matches, request.count);
@@ -109,14 +120,16 @@ Matches search_sparse(const SearchedFile& searched, const SearchRequest& request
 
 }  // namespace
 
-Matches search_file(const SearchedFile& searched, const SearchRequest& request) {
+Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
+  SearchRequest request = asked;
+  request.count = std::min(request.count, searched.points.size());
   if (request.vector.empty()) return search_sparse(searched, request);
   Matches matches;
   std::size_t from = 0;
-  if (searched.graph != nullptr && !request.is_exact) {
+  const std::size_t candidates = std::max(min_candidates, candidates_per_result * request.count);
+  if (searched.graph != nullptr && !request.is_exact && candidates <= max_candidates(searched)) {
     from = searched.file.indexed;
     const auto passes = [&](std::uint32_t index) { return is_wanted(searched, request.filter, index); };
-    const std::size_t candidates = std::max(min_candidates, candidates_per_result * request.count);
     std::vector<std::uint32_t> found =
         searched.graph->search(request.vector.data(), request.count, candidates, searched.points.vectors(),
                                distance_of(searched.file.facts.distance), searched.file.facts.dimension, passes);

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_segment_points = 65'536;
+constexpr std::size_t max_segment_points = 65'536, max_segment_bytes = std::size_t{128} << 20;
 // More and smaller segments than these are written as few.
 constexpr std::size_t max_segments = 64, min_mean_points = 4096;
 
@@ -111,6 +111,12 @@ void FileStore::require_collection() {
 
 void FileStore::require_lock() {
   if (lock_) return;
+  // One lock of a file, by whichever links it is named; and a folder for it.
+  std::error_code error;
+  file_ = fs::weakly_canonical(fs::absolute(file_), error);
+  if (error) throw_file_error("open", url_.address, error.value());
+  fs::create_directories(file_.parent_path(), error);
+  if (error) throw_file_error("make the folder", file_.parent_path(), error.value());
   lock_ = FileLock::try_exclusive(file_.string() + ".lock");
   if (!lock_) throw Error(ErrorCode::storage, fmt::format("'{}': another process writes it", url_.shown));
   // What was read before may have grown.
@@ -200,23 +206,27 @@ void FileStore::write_few_segments() {
   const auto put = [&](const std::string& bytes) { file.append(std::as_bytes(std::span(bytes))); };
   put(file_header(read_->content.facts));
   std::vector<Point> points;
+  std::size_t bytes = 0;
   const auto put_points = [&] {
     std::vector<const Point*> pointers;
     for (const Point& point : points) pointers.push_back(&point);
     if (!points.empty()) put(point_segment(pointers, read_->content.facts.dimension, {}));
     points.clear();
+    bytes = 0;
   };
   for (std::uint32_t index = 0; index < read_->content.points; ++index) {
     if (!read_->points.is_current(index)) continue;
     const PointSegment& segment = read_->points.segment_of(index);
-    StoredEntry entry = read_entry(segment, index - segment.first, url_.shown);
+    const std::size_t point = index - segment.first;
+    StoredEntry entry = read_entry(segment, point, url_.shown);
+    bytes += segment.offsets[point + 1] - segment.offsets[point] + read_->content.facts.dimension * sizeof(float);
     const float* const vector = read_->points.vector(index);
     points.push_back({.id = id_text(read_->points.id(index)),
                       .vector = {vector, vector + read_->content.facts.dimension},
                       .sparse = std::move(entry.sparse),
                       .text = std::move(entry.text),
                       .payload = std::move(entry.payload)});
-    if (points.size() == max_segment_points) put_points();
+    if (points.size() == max_segment_points || bytes >= max_segment_bytes) put_points();
   }
   put_points();
   file.commit();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -16,7 +18,23 @@ namespace gpux::vector_store {
 namespace {
 
 namespace us = unum::usearch;
-using Index = us::index_gt<float, std::uint64_t, std::uint32_t>;
+
+/// Gives null where memory is short: the library looks for that, and its functions are noexcept.
+template <typename Element>
+struct NothrowAllocator {
+  using value_type = Element;
+
+  static Element* allocate(std::size_t count) noexcept {
+    if (count > PTRDIFF_MAX / sizeof(Element)) return nullptr;
+    return static_cast<Element*>(::operator new(count * sizeof(Element), alignment, std::nothrow));
+  }
+
+  static void deallocate(Element* elements, std::size_t /*count*/) noexcept { ::operator delete(elements, alignment); }
+
+  static constexpr std::align_val_t alignment{alignof(Element)};
+};
+
+using Index = us::index_gt<float, std::uint64_t, std::uint32_t, NothrowAllocator<us::byte_t>>;
 
 constexpr std::size_t base_connectivity = 2 * Graph::connectivity;
 constexpr std::size_t max_level = 64;
@@ -175,7 +193,8 @@ std::unique_ptr<Graph> Graph::read(std::span<const std::byte> bytes, std::size_t
   bytes = bytes.first(GraphCheck(bytes, count, shown).check());
   auto state = std::make_unique<State>();
   const auto take = [&](void* to, std::size_t size) {
-    if (size > bytes.size()) return false;
+    // Null where memory is short.
+    if (to == nullptr || size > bytes.size()) return false;
     std::memcpy(to, bytes.data(), size);
     bytes = bytes.subspan(size);
     return true;
@@ -203,8 +222,19 @@ std::vector<std::uint32_t> Graph::search(const float* query, std::size_t count, 
   const Metric metric{.vectors = vectors, .distance = distance, .dimension = dimension};
   us::index_search_config_t config;
   config.expansion = std::max(candidates, count);
-  const auto passes = [&](const auto& member) { return is_wanted(static_cast<std::uint32_t>(get_key(member))); };
+  // The library's function is noexcept.
+  std::exception_ptr failure;
+  const auto passes = [&](const auto& member) noexcept {
+    if (failure) return false;
+    try {
+      return is_wanted(static_cast<std::uint32_t>(get_key(member)));
+    } catch (...) {
+      failure = std::current_exception();
+      return false;
+    }
+  };
   auto result = state_->index.search(query, count, metric, config, passes);
+  if (failure) std::rethrow_exception(failure);
   if (!result) fail_graph(result.error.release());
   std::vector<std::uint32_t> found;
   for (std::size_t i = 0; i < result.size(); ++i) {

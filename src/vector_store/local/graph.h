@@ -40,7 +40,7 @@ class Graph {
   [[nodiscard]] std::string bytes() const;
 
   /// About the `count` nearest among those that are wanted, nearest first; `candidates` are followed, the more the
-  /// better. By one thread at a time.
+  /// better. By one thread at a time. Errors of `is_wanted`; resource_exhausted.
   [[nodiscard]] std::vector<std::uint32_t> search(const float* query, std::size_t count, std::size_t candidates,
                                                   VectorTable vectors, Distance distance, std::size_t dimension,
                                                   const IsWanted& is_wanted) const;

@@ -17,7 +17,6 @@ constexpr std::string_view file_magic = "GPUXVEC1", segment_magic = "GPUXSEG1";
 constexpr std::uint32_t kind_points = 1, kind_graph = 2;
 constexpr std::size_t header_bytes = 48, segment_bytes = 56, digest_at_header = 16;
 constexpr std::size_t max_facts_bytes = std::size_t{1} << 20;
-constexpr int max_payload_depth = 128;
 
 [[noreturn]] void refuse_file(std::string_view shown, std::string_view what) {
   throw Error(ErrorCode::invalid_input, fmt::format("'{}' is no file of vectors of gpux: {}", shown, what));
@@ -122,6 +121,10 @@ PointSegment read_points(std::span<const std::byte> body, std::size_t points, st
   return segment;
 }
 
+bool is_all_zeros(std::span<const std::byte> bytes) noexcept {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
 struct SegmentHead {
   std::uint32_t kind = 0, points = 0;
   std::span<const std::byte> digest, body;
@@ -132,9 +135,9 @@ struct SegmentHead {
 bool read_head(std::span<const std::byte> file, std::uint64_t at, SegmentHead& head, std::string_view shown) {
   const auto rest = file.subspan(static_cast<std::size_t>(at));
   if (rest.size() < segment_bytes) return false;
-  // The end of its digest: the file has grown before these bytes were there.
+  // Its beginning and the end of its digest: the file has grown before these bytes were there.
   const auto end = rest.subspan(segment_bytes - sizeof(std::uint64_t), sizeof(std::uint64_t));
-  if (std::ranges::all_of(end, [](std::byte b) { return b == std::byte{0}; })) return false;
+  if (is_all_zeros(rest.first(segment_magic.size())) || is_all_zeros(end)) return false;
   if (text_of(rest.first(segment_magic.size())) != segment_magic) {
     refuse_file(shown, "a part of it does not begin as one");
   }
@@ -179,9 +182,7 @@ CollectionFacts read_facts(std::span<const std::byte> file, std::uint64_t& end, 
   if (text_of(file.subspan(digest_at_header, sizeof(PointId))) != digest_of(text)) {
     refuse_file(shown, "its facts have another digest");
   }
-  return facts_from_json(FileJson::parse(
-                             text, [](int depth, auto, auto&) { return depth < 4; }, false),
-                         shown);
+  return facts_from_json(stored_json(text, 4), shown);
 }
 
 }  // namespace
@@ -278,8 +279,7 @@ StoredEntry read_entry(const PointSegment& segment, std::size_t point, std::stri
     std::memcpy(entry.sparse.values.data(), values.data(), values.size());
   }
   entry.text = storable_text(text_of(bytes.take(bytes.take_number<std::uint32_t>())));
-  const auto is_shallow = [](int depth, auto, auto&) { return depth < max_payload_depth; };
-  entry.payload = FileJson::parse(text_of(bytes.rest()), is_shallow, false);
+  entry.payload = stored_json(text_of(bytes.rest()));
   if (!entry.payload.is_object()) refuse_file(shown, "the payload of a point is no JSON object");
   return entry;
 }

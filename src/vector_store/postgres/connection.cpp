@@ -21,10 +21,28 @@ std::string_view field_of(const PGresult* result, int field) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
+// libpq's own message quotes the address with its password.
+void require_readable(const std::string& uri, std::string_view shown) {
+  const PqLibrary& pq = PqLibrary::get();
+  char* message = nullptr;
+  PQconninfoOption* const options = pq.conninfo_parse(uri.c_str(), &message);
+  pq.freemem(message);
+  if (options == nullptr) {
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}': libpq does not read the address; accepted: "
+                            "postgres://[USER[:PASSWORD]@][HOST[:PORT]][/DATABASE][?…] with libpq's parameters",
+                            shown));
+  }
+  pq.conninfo_free(options);
+}
+
 }  // namespace
 
-Connection::Connection(std::string uri, std::string shown)
-    : uri_(std::move(uri)), shown_(std::move(shown)), connection_(nullptr, PqLibrary::get().finish) {}
+Connection::Connection(std::string uri, std::string shown, Cancellation cancellation)
+    : uri_(std::move(uri)),
+      shown_(std::move(shown)),
+      cancellation_(std::move(cancellation)),
+      connection_(nullptr, PqLibrary::get().finish) {}
 
 Connection::~Connection() = default;
 
@@ -34,7 +52,9 @@ void Connection::close() noexcept {
 
 void Connection::open() {
   if (connection_ != nullptr) return;
+  cancellation_.check();
   const PqLibrary& pq = PqLibrary::get();
+  require_readable(uri_, shown_);
   // What the URI says comes last and takes precedence; it does not say the encoding.
   const std::array<const char*, 7> names{"connect_timeout", "tcp_user_timeout", "fallback_application_name",
                                          "dbname",          "client_encoding",  nullptr};
@@ -65,10 +85,15 @@ void Connection::fail_connection() {
 }
 
 void Connection::wait(short events, Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  constexpr std::int64_t longest_ms = 250;  // until a cancellation is seen
   pollfd polled{.fd = PqLibrary::get().socket(connection_.get()), .events = events, .revents = 0};
-  const int ready = ::poll(&polled, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000'000)));
-  if (ready > 0 || (ready < 0 && errno == EINTR)) return;
+  for (std::int64_t left = 1; left > 0;) {
+    if (cancellation_.is_requested()) close();
+    cancellation_.check();
+    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const int ready = ::poll(&polled, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, longest_ms)));
+    if (ready > 0 || (ready < 0 && errno == EINTR)) return;
+  }
   close();
   throw Error(ErrorCode::network, fmt::format("'{}': the server did not answer in time", shown_));
 }

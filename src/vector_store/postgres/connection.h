@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "gpux/error.h"
 #include "vector_store/postgres/pq_library.h"
 
@@ -43,8 +44,8 @@ class Connection {
 
   static constexpr Limit default_limit{60};
 
-  /// `uri`: for libpq. `shown`: for messages.
-  Connection(std::string uri, std::string shown);
+  /// `uri`: for libpq. `shown`: for messages. `cancellation`: ends what waits for the server, with its own error.
+  Connection(std::string uri, std::string shown, Cancellation cancellation = {});
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -71,6 +72,7 @@ class Connection {
   [[noreturn]] void fail_connection();
 
   std::string uri_, shown_;
+  Cancellation cancellation_;
   std::unique_ptr<PGconn, decltype(&::PQfinish)> connection_;
 };
 

@@ -1,6 +1,7 @@
 #include "vector_store/postgres/postgres_store.h"
 
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -15,8 +16,6 @@
 namespace gpux::vector_store {
 namespace {
 
-using Json = nlohmann::json;
-
 // An index of many million vectors takes hours.
 constexpr Connection::Limit index_limit{24 * 3600};
 constexpr Connection::Limit batch_limit{600};
@@ -30,7 +29,8 @@ Number number_of(std::string_view text) {
 
 class PostgresStore final : public VectorStore {
  public:
-  explicit PostgresStore(StoreUrl url) : url_(std::move(url)), connection_(url_.address, url_.shown) {}
+  PostgresStore(StoreUrl url, const Cancellation& cancellation)
+      : url_(std::move(url)), connection_(url_.address, url_.shown, cancellation) {}
 
   std::optional<CollectionFacts> facts() override {
     if (!facts_) facts_ = read_facts();
@@ -184,14 +184,21 @@ std::vector<FoundPoint> PostgresStore::search(const SearchRequest& request) {
   const SearchStatement statement = search_statement(url_.collection, known_facts(), request);
   Transaction transaction(connection_);
   for (const std::string& setting : search_settings(request)) connection_.run(setting);
-  const Rows rows = connection_.run(statement.text, statement.parameters, batch_limit);
+  Rows rows = connection_.run(statement.text, statement.parameters, batch_limit);
+  const bool may_have_more = !request.filter.empty() && std::cmp_less(rows.size(), request.count);
+  if (may_have_more && !request.is_exact && !request.vector.empty()) {
+    connection_.run(std::string(setting_without_index));
+    rows = connection_.run(statement.text, statement.parameters, batch_limit);
+  }
   transaction.commit();
   std::vector<FoundPoint> found;
   for (int row = 0; row < rows.size(); ++row) {
+    // NaN is the cosine of a vector of zeros, which has no direction.
+    const double score = number_of<double>(rows.text(row, 1));
     found.push_back({.id = std::string(rows.text(row, 0)),
-                     .score = number_of<double>(rows.text(row, 1)),
+                     .score = std::isnan(score) ? 0 : score,
                      .text = std::string(rows.text(row, 2)),
-                     .payload = Json::parse(rows.text(row, 3), nullptr, false)});
+                     .payload = stored_json(rows.text(row, 3))});
   }
   return found;
 }
@@ -213,8 +220,8 @@ void PostgresStore::finish() {
 
 }  // namespace
 
-std::unique_ptr<VectorStore> open_postgres(const StoreUrl& url) {
-  return std::make_unique<PostgresStore>(url);
+std::unique_ptr<VectorStore> open_postgres(const StoreUrl& url, const Cancellation& cancellation) {
+  return std::make_unique<PostgresStore>(url, cancellation);
 }
 
 }  // namespace gpux::vector_store

@@ -26,12 +26,14 @@ PqLibrary opened_libpq() {
                 fmt::format("PostgreSQL needs {}, of Debian's package libpq5: {}", libpq_name, failure));
   }
   PqLibrary pq{};
+  find_function(*library, pq.conninfo_parse, "PQconninfoParse");
+  find_function(*library, pq.conninfo_free, "PQconninfoFree");
+  find_function(*library, pq.freemem, "PQfreemem");
   find_function(*library, pq.connectdb_params, "PQconnectdbParams");
   find_function(*library, pq.finish, "PQfinish");
   find_function(*library, pq.status, "PQstatus");
   find_function(*library, pq.error_message, "PQerrorMessage");
   find_function(*library, pq.connection_needs_password, "PQconnectionNeedsPassword");
-  find_function(*library, pq.connection_used_password, "PQconnectionUsedPassword");
   find_function(*library, pq.parameter_status, "PQparameterStatus");
   find_function(*library, pq.set_notice_processor, "PQsetNoticeProcessor");
   find_function(*library, pq.set_nonblocking, "PQsetnonblocking");

@@ -10,12 +10,14 @@ struct PqLibrary {
   /// The loaded libpq. Error not_found if it is missing.
   static const PqLibrary& get();
 
+  decltype(&::PQconninfoParse) conninfo_parse;
+  decltype(&::PQconninfoFree) conninfo_free;
+  decltype(&::PQfreemem) freemem;
   decltype(&::PQconnectdbParams) connectdb_params;
   decltype(&::PQfinish) finish;
   decltype(&::PQstatus) status;
   decltype(&::PQerrorMessage) error_message;
   decltype(&::PQconnectionNeedsPassword) connection_needs_password;
-  decltype(&::PQconnectionUsedPassword) connection_used_password;
   decltype(&::PQparameterStatus) parameter_status;
   decltype(&::PQsetNoticeProcessor) set_notice_processor;
   decltype(&::PQsetnonblocking) set_nonblocking;

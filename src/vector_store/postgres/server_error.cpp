@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace gpux::vector_store {
 namespace {
 
@@ -28,11 +30,11 @@ ErrorCode code_of(std::string_view state) noexcept {
   return ErrorCode::invalid_input;
 }
 
-std::string_view first_line(std::string_view message) noexcept {
+std::string first_line(std::string_view message) {
   const auto begin = message.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return "the connection was lost";
   message = message.substr(begin);
-  return message.substr(0, message.find('\n'));
+  return one_line(message.substr(0, message.find('\n')));
 }
 
 }  // namespace

@@ -98,9 +98,11 @@ SearchStatement search_statement(std::string_view collection, const CollectionFa
   statement.parameters.push_back(is_sparse ? sparse_text(request.sparse, facts.sparse_dimension)
                                            : vector_text(request.vector));
   std::string where;
-  for (std::string& object : containment_of(request.filter)) {
-    statement.parameters.push_back(std::move(object));
-    where += fmt::format(" {} payload @> ${}::jsonb", where.empty() ? "WHERE" : "AND", statement.parameters.size());
+  for (ContainedObjects& objects : containment_of(request.filter)) {
+    statement.parameters.push_back(std::move(objects.with_value));
+    statement.parameters.push_back(std::move(objects.with_list));
+    where += fmt::format(" {} (payload @> ${}::jsonb OR payload @> ${}::jsonb)", where.empty() ? "WHERE" : "AND",
+                         statement.parameters.size() - 1, statement.parameters.size());
   }
   statement.text = fmt::format("SELECT id, {}, text, payload FROM {}{} ORDER BY {} LIMIT {}",
                                fmt::format(fmt::runtime(compared.score), distance), quoted_identifier(collection),
@@ -111,7 +113,7 @@ SearchStatement search_statement(std::string_view collection, const CollectionFa
 std::vector<std::string> search_settings(const SearchRequest& request) {
   // As pgvector bounds it.
   constexpr std::size_t default_candidates = 100, max_candidates = 1000;
-  if (request.is_exact || request.count > max_candidates) return {"SET LOCAL enable_indexscan = off"};
+  if (request.is_exact || request.count > max_candidates) return {std::string(setting_without_index)};
   return {fmt::format("SET LOCAL hnsw.ef_search = {}", std::clamp(request.count, default_candidates, max_candidates)),
           "SET LOCAL hnsw.iterative_scan = strict_order"};
 }

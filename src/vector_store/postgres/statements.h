@@ -45,8 +45,12 @@ struct SearchStatement {
 SearchStatement search_statement(std::string_view collection, const CollectionFacts& facts,
                                  const SearchRequest& request);
 
-/// The settings of the transaction of a search: how much of the index is looked at, so that `count` are found behind a
-/// filter as well (pgvector 0.8).
+/// The setting of a transaction whose searches compare every vector.
+inline constexpr std::string_view setting_without_index = "SET LOCAL enable_indexscan = off";
+
+/// The settings of the transaction of a search: how much of the index is looked at, so that `count` are found behind
+/// most filters as well (pgvector 0.8). pgvector gives up after hnsw.max_scan_tuples, 20,000 by default: where fewer
+/// than `count` came back, the same statement behind setting_without_index finds the others.
 std::vector<std::string> search_settings(const SearchRequest& request);
 
 }  // namespace gpux::vector_store

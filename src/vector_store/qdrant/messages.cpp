@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,9 @@ namespace gpux::vector_store {
 namespace {
 
 using QdrantJson = nlohmann::json;
+
+// From it on, not every integer is a float64.
+constexpr double max_exact_integer = 9007199254740991;
 
 std::string_view qdrant_name(Similarity distance) {
   switch (distance) {
@@ -46,8 +50,10 @@ QdrantJson condition_body(const Condition& condition) {
   const std::string key = key_of(condition);
   const QdrantJson& value = condition.value;
   if (value.is_null()) return {{"is_null", {{"key", key}}}};
-  // `match` knows texts, truth values and integers.
-  if (value.is_number_float()) return {{"key", key}, {"range", {{"gte", value}, {"lte", value}}}};
+  // `match` knows texts, truth values and integers, and 3 does not match 3.0; `range` compares as float64.
+  if (value.is_number() && std::fabs(value.get<double>()) <= max_exact_integer) {
+    return {{"key", key}, {"range", {{"gte", value}, {"lte", value}}}};
+  }
   return {{"key", key}, {"match", {{"value", value}}}};
 }
 
@@ -120,7 +126,7 @@ std::vector<FoundPoint> found_points(const QdrantJson& answer, Similarity distan
 
 Error qdrant_error(int status, std::string_view body, std::string_view shown) {
   constexpr std::size_t max_shown = 300;
-  const QdrantJson answer = QdrantJson::parse(body, nullptr, false);
+  const QdrantJson answer = stored_json(body);
   std::string reason = one_line(utf8_prefix(body, max_shown));
   if (answer.is_object() && answer.contains("status") && answer["status"].is_object()) {
     const QdrantJson& error = answer["status"].value("error", QdrantJson());

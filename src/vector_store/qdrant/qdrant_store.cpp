@@ -20,19 +20,23 @@ using registry::Method;
 
 // A quarter of the body that Qdrant takes by default.
 constexpr std::size_t max_batch_bytes = std::size_t{8} << 20;
+// A payload is a member of the payload of a point of a list of a result.
+constexpr std::uint64_t max_answer_bytes = std::uint64_t{256} << 20;
+constexpr int max_answer_depth = max_payload_depth + 8;
 
-registry::ClientOptions client_options() {
+registry::ClientOptions client_options(const Cancellation& cancellation) {
   registry::ClientOptions options;
+  options.cancellation = cancellation;
   options.connect_timeout = std::chrono::seconds(10);
   return options;
 }
 
 class QdrantStore final : public VectorStore {
  public:
-  explicit QdrantStore(StoreUrl url)
+  QdrantStore(StoreUrl url, const Cancellation& cancellation)
       : url_(std::move(url)),
         key_(url_.key.empty() ? environment_variable("QDRANT_API_KEY") : url_.key),
-        client_(client_options()) {
+        client_(client_options(cancellation)) {
     (void)registry::parse_url(url_.address);
   }
 
@@ -60,8 +64,8 @@ class QdrantStore final : public VectorStore {
 
   [[nodiscard]] std::string path(std::string_view rest = {}) const { return path_of(url_.collection, rest); }
 
-  // Throws for an answer that is no success, but for 404 where it `may_be_missing`.
-  Answer send(Method method, const std::string& path, const std::string& body, bool may_be_missing = false);
+  // Throws for an answer that is no success, but for the status `accepted`.
+  Answer send(Method method, const std::string& path, const std::string& body, int accepted = 200);
   [[nodiscard]] bool exists(std::string_view collection);
   void write_facts(const CollectionFacts& facts);
   const CollectionFacts& known_facts();
@@ -72,8 +76,7 @@ class QdrantStore final : public VectorStore {
   std::optional<CollectionFacts> facts_;
 };
 
-QdrantStore::Answer QdrantStore::send(Method method, const std::string& path, const std::string& body,
-                                      bool may_be_missing) {
+QdrantStore::Answer QdrantStore::send(Method method, const std::string& path, const std::string& body, int accepted) {
   registry::Request request{.method = method, .url = url_.address + path};
   request.headers = {{"Accept", "application/json"}};
   if (!body.empty()) {
@@ -82,6 +85,7 @@ QdrantStore::Answer QdrantStore::send(Method method, const std::string& path, co
   }
   if (!key_.empty()) request.headers.emplace_back("api-key", key_);
   request.max_redirects = 0;
+  request.limit_body_bytes = max_answer_bytes;
   request.is_repeatable = true;
   request.retry = {.max_attempts = 2};
   registry::Response response;
@@ -90,26 +94,27 @@ QdrantStore::Answer QdrantStore::send(Method method, const std::string& path, co
   } catch (const Error& error) {
     throw error.within(fmt::format("'{}'", url_.shown));
   }
-  const bool is_missing = may_be_missing && response.status == 404;
-  if (!response.is_success() && !is_missing) throw qdrant_error(response.status, response.body, url_.shown);
-  Answer answer{.status = response.status, .json = Json::parse(response.body, nullptr, false)};
+  if (!response.is_success() && response.status != accepted)
+    throw qdrant_error(response.status, response.body, url_.shown);
+  Answer answer{.status = response.status, .json = stored_json(response.body, max_answer_depth)};
   if (answer.json.is_object()) return answer;
   throw Error(ErrorCode::network,
               fmt::format("'{}': the server's answer is no JSON object; is it Qdrant?", url_.shown));
 }
 
 bool QdrantStore::exists(std::string_view collection) {
-  return send(Method::get, path_of(collection), {}, true).status != 404;
+  return send(Method::get, path_of(collection), {}, 404).status != 404;
 }
 
 std::optional<CollectionFacts> QdrantStore::facts() {
   if (facts_) return facts_;
   if (!exists(url_.collection)) return std::nullopt;
   const Json body{{"ids", Json::array({point_uuid(sha256_of(url_.collection))})}, {"with_payload", true}};
-  const Answer answer = send(Method::post, path_of(qdrant_facts_collection, "/points"), body.dump(), true);
+  const Answer answer = send(Method::post, path_of(qdrant_facts_collection, "/points"), body.dump(), 404);
   const Json points = answer.json.value("result", Json());
   if (answer.status == 404 || !points.is_array() || points.empty()) return std::nullopt;
-  facts_ = facts_from_json(points.front().value("payload", Json::object()), url_.shown);
+  const Json& point = points.front();
+  facts_ = facts_from_json(point.is_object() ? point.value("payload", Json()) : Json(), url_.shown);
   return facts_;
 }
 
@@ -149,8 +154,9 @@ void QdrantStore::create(const CollectionFacts& facts) {
   }
   // The facts first: a collection without facts would be refused by the next call.
   write_facts(facts);
-  send(Method::put, path(), collection_body(facts).dump());
-  facts_ = facts;
+  // Of two processes that make it at the same time, one is refused (409), and the facts are those of the later.
+  send(Method::put, path(), collection_body(facts).dump(), 409);
+  require_same_vectors(known_facts(), facts, url_.shown);
 }
 
 void QdrantStore::upsert(std::span<const Point> points) {
@@ -178,7 +184,9 @@ bool QdrantStore::has(const std::string& id) {
 std::uint64_t QdrantStore::count() {
   const Json answer = send(Method::post, path("/points/count"), R"({"exact": true})").json;
   const Json result = answer.value("result", Json::object());
-  return result.is_object() ? result.value("count", std::uint64_t{0}) : 0;
+  const Json count = result.is_object() ? result.value("count", Json()) : Json();
+  if (count.is_number_unsigned()) return count.get<std::uint64_t>();
+  throw Error(ErrorCode::network, fmt::format("'{}': the answer has no number of points", url_.shown));
 }
 
 std::vector<FoundPoint> QdrantStore::search(const SearchRequest& request) {
@@ -189,8 +197,8 @@ std::vector<FoundPoint> QdrantStore::search(const SearchRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<VectorStore> open_qdrant(const StoreUrl& url) {
-  return std::make_unique<QdrantStore>(url);
+std::unique_ptr<VectorStore> open_qdrant(const StoreUrl& url, const Cancellation& cancellation) {
+  return std::make_unique<QdrantStore>(url, cancellation);
 }
 
 }  // namespace gpux::vector_store
