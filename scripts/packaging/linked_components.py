@@ -266,6 +266,23 @@ def onnxruntime_component() -> Component:
     )
 
 
+def usearch_component() -> Component:
+    """The header of the index of files of vectors."""
+    manifest = tomllib.loads((ROOT / "rust/usearch/Cargo.lock").read_text())
+    (crate,) = [package for package in manifest["package"] if package["name"] == "usearch"]
+    return Component(
+        kind="bundled",
+        name="usearch",
+        version=crate["version"],
+        licence="Apache-2.0",
+        source="usearch",
+        homepage="https://github.com/unum-cloud/usearch",
+        sha256=crate["checksum"],
+        linkages={"headers"},
+        notices=[],
+    )
+
+
 def licences_of_debian_packages() -> dict[str, str]:
     table: dict[str, str] = tomllib.loads((ROOT / "packaging/licences.toml").read_text())["debian"]
     return table
@@ -283,6 +300,7 @@ def components_of(build: Path) -> list[Component]:
     }
     return [
         onnxruntime_component(),
+        usearch_component(),
         *debian_components(relations, licences_of_debian_packages()),
         *crate_components(build),
     ]
