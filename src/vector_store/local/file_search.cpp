@@ -46,7 +46,6 @@ void add_scores(const SearchedFile& searched, const SearchRequest& request, std:
                 Matches& matches) {
   const std::size_t dimension = searched.file.facts.dimension;
   // A thread takes longer to start than few vectors to compare.
-  const unsigned threads = indices.size() < points_at_once ? 1 : searched.threads;
   std::vector<float> vectors;
   vectors.reserve(indices.size() * dimension);
   for (const std::uint32_t index : indices) {
