@@ -45,8 +45,6 @@ bool is_wanted(const SearchedFile& searched, const Filter& filter, std::uint32_t
 void add_scores(const SearchedFile& searched, const SearchRequest& request, std::span<const std::uint32_t> indices,
                 Matches& matches) {
   const std::size_t dimension = searched.file.facts.dimension;
-  // A thread takes longer to start than few vectors to compare.
-  const unsigned threads = indices.size() < points_at_once ? 1 : searched.threads;
   std::vector<float> vectors;
   vectors.reserve(indices.size() * dimension);
   for (const std::uint32_t index : indices) {
