@@ -43,7 +43,7 @@ void add_scores(const SearchedFile& searched, const SearchRequest& request, std:
     vectors.insert(vectors.end(), vector, vector + dimension);
   }
   for (const Match& match :
-       embedding::top_k(vectors, request.vector, request.count, searched.threads, searched.file.facts.distance)) {
+       embedding::top_k(vectors, request.vector, request.count, threads, searched.file.facts.distance)) {
     matches.push_back({indices[match.index], match.score});
   }
   keep_best(matches, request.count);
