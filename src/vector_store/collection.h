@@ -15,12 +15,12 @@ namespace gpux::vector_store {
 
 /// What all vectors of a collection have in common; stored with it.
 struct CollectionFacts {
-  std::string model;      ///< its name
-  std::string digest;     ///< "sha256:…" of the ONNX file
-  std::string precision;  ///< that the provider computed in: "float32"
+  std::string model = {};      ///< its name
+  std::string digest = {};     ///< "sha256:…" of the ONNX file
+  std::string precision = {};  ///< that the provider computed in: "float32"
   std::size_t dimension = 0;
   Similarity distance = Similarity::cosine;
-  std::string prompt;                ///< put before each stored text; empty: none
+  std::string prompt = {};           ///< put before each stored text; empty: none
   std::size_t sparse_dimension = 0;  ///< entries of the vocabulary of the sparse vectors; 0: the collection has none
 
   bool operator==(const CollectionFacts&) const = default;
@@ -28,18 +28,18 @@ struct CollectionFacts {
 
 /// A sparse vector: `values[i]` at `indices[i]`, which rise.
 struct SparseVector {
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
+  std::vector<std::uint32_t> indices = {};
+  std::vector<float> values = {};
 
   bool operator==(const SparseVector&) const = default;
 };
 
 /// A vector with what is stored beside it.
 struct Point {
-  std::string id;  ///< 64 lower-case hexadecimal digits; a point of the same id is replaced
-  std::vector<float> vector;
-  SparseVector sparse;  ///< empty where the collection has no sparse vectors
-  std::string text;
+  std::string id = {};  ///< 64 lower-case hexadecimal digits; a point of the same id is replaced
+  std::vector<float> vector = {};
+  SparseVector sparse = {};  ///< empty where the collection has no sparse vectors
+  std::string text = {};
   nlohmann::json payload = nlohmann::json::object();
 };
 

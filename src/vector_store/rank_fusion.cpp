@@ -17,8 +17,9 @@ std::vector<FusedRank> fuse_ranks(std::span<const std::vector<std::string>> list
   }
   std::vector<FusedRank> fused;
   for (const auto& [id, score] : scores) fused.push_back({.id = id, .score = score});
-  // The map has them by id.
-  std::ranges::stable_sort(fused, [](const FusedRank& a, const FusedRank& b) { return a.score > b.score; });
+  std::ranges::sort(fused, [](const FusedRank& a, const FusedRank& b) {
+    return a.score != b.score ? a.score > b.score : a.id < b.id;
+  });
   return fused;
 }
 

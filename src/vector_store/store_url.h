@@ -15,11 +15,12 @@ struct StoreUrl {
   enum class Kind : std::uint8_t { postgres, qdrant, file };
 
   Kind kind = Kind::file;
-  std::string address;     ///< postgres: the URI without gpux's parameters; qdrant: "http://host:port"; file: the path
-  std::string collection;  ///< empty for a file, which is one collection
-  std::string key;         ///< qdrant: the API key; a secret
-  std::string shown;       ///< for messages: without passwords, keys and parameters
-  bool has_index = true;   ///< postgres: an approximate index is made
+  std::string address =
+      {};  ///< postgres: the URI without gpux's parameters; qdrant: "http://host:port"; file: the path
+  std::string collection = {};  ///< empty for a file, which is one collection
+  std::string key = {};         ///< qdrant: the API key; a secret
+  std::string shown = {};       ///< for messages: without passwords, keys and parameters
+  bool has_index = true;        ///< postgres: an approximate index is made
 
   bool operator==(const StoreUrl&) const = default;
 };

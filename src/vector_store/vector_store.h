@@ -17,10 +17,10 @@ namespace gpux::vector_store {
 
 /// What is searched for: a dense vector, or a sparse one where `vector` is empty.
 struct SearchRequest {
-  std::vector<float> vector;
-  SparseVector sparse;
+  std::vector<float> vector = {};
+  SparseVector sparse = {};
   std::size_t count = 10;
-  Filter filter;
+  Filter filter = {};
   bool is_exact = false;  ///< every vector is compared, without an approximate index
 };
 

@@ -102,7 +102,9 @@ std::string segment_of(std::uint32_t kind, std::size_t points, std::string body)
 PointSegment read_points(std::span<const std::byte> body, std::size_t points, std::size_t first, std::size_t dimension,
                          std::string_view shown) {
   Bytes bytes(body, shown);
-  PointSegment segment{.first = first, .points = points};
+  PointSegment segment;
+  segment.first = first;
+  segment.points = points;
   const auto replaced = bytes.take_number<std::uint32_t>();
   (void)bytes.take_number<std::uint32_t>();
   segment.replaced = bytes.take_elements<std::uint32_t>(replaced);
