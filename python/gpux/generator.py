@@ -86,8 +86,8 @@ class GenerationSettings(TypedDict, total=False):
     top_log_probabilities: int
     """The most probable tokens in each score; 0 to 20."""
     prompt_log_probabilities: int
-    """`prompt_scores` of the completion is filled, with so many most probable tokens each; 0 to 20. The prompt then runs
-    token by token, like a text."""
+    """`prompt_scores` of the completion is filled, with so many most probable tokens each; 0 to 20. The prompt then
+    runs token by token, like a text."""
     prompt_only: bool
     """No token is generated; not with max_tokens, min_tokens, a form."""
     cache_salt: str
