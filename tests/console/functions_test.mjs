@@ -130,6 +130,7 @@ test("answers of two models are compared", () => {
   assert.equal(largestDifference([1], [1, 2]), undefined);
   const write = (value) => String(value);
   assert.equal(comparison({ y: [1], l: "a" }, { y: [1], l: "a" }, write), "equal");
+  assert.equal(comparison({ y: [1], model: "a", created: 1 }, { y: [1], model: "b", created: 2 }, write), "equal");
   assert.equal(comparison({ y: [1], l: "a" }, { y: [1], l: "b" }, write), "equal numbers, other texts");
   assert.equal(comparison({ y: [1] }, { y: [1.25] }, write), "numbers differ by at most 0.25");
   assert.equal(comparison({ y: [1] }, { y: [] }, write), "another shape");

@@ -160,7 +160,7 @@ async function tryModels(page, name) {
   await area.getByRole("checkbox", { name: "words-cpu, on cpu" }).check();
   await area.getByRole("button", { name: "Run" }).click();
   await area.getByRole("row", { name: /^words encoder;/ }).waitFor();
-  await area.getByRole("row", { name: /^words-cpu cpu;.*(equal|numbers differ by at most [\d.e-]+)/ }).waitFor();
+  await area.getByRole("row", { name: /^words-cpu cpu;.*(equal|numbers differ by at most [\d.e-]+)$/ }).waitFor();
   await look(page, `${name}-compare`);
   await area.getByLabel("Model", { exact: true }).selectOption("digits");
   await area.getByRole("radio", { name: "Values as JSON" }).check();
@@ -186,11 +186,14 @@ async function chat(page, name) {
   await area.getByLabel("Message", { exact: true }).fill("and the weather?");
   await area.getByRole("button", { name: "Send", exact: true }).click();
   await status(page, "The model calls a tool.");
-  await area.getByLabel(/^Result of weather/).fill('{"degrees": 21}');
+  // The model may call it more than once.
+  const fields = await area.getByLabel(/^Result of weather/).all();
+  for (const field of fields) await field.fill('{"degrees": 21}');
   await area.getByLabel("Use of tools").selectOption("none");
   await area.getByRole("button", { name: "Send the results" }).click();
   await status(page, /The answer (is complete|was cut)/);
-  expect((await area.locator("li.tool > .text").textContent()) === '{"degrees": 21}', "the result of a tool");
+  const results = await area.locator("li.tool > .text").allTextContents();
+  expect(fields.length > 0 && results.length === fields.length && results.every((text) => text === '{"degrees": 21}'), "the results of a tool");
   await look(page, `${name}-chat`);
   await area.getByLabel("Message", { exact: true }).fill("go on");
   // At once: the model is a fast one.

@@ -6,7 +6,7 @@ export function inputsOf(info) {
 }
 
 /** What differs with each answer, whatever the model says. */
-const namesOfAnswers = ["id", "created", "model", "system_fingerprint"];
+const namesOfAnswers = ["id", "created", "model", "model_name", "model_version", "system_fingerprint"];
 
 function withoutNames(answer) {
   if (answer === null || typeof answer !== "object" || Array.isArray(answer)) return answer;
