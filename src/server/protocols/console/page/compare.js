@@ -6,25 +6,18 @@ export function inputsOf(info) {
 }
 
 /** What differs with each answer, whatever the model says. */
-const namesOfAnswers = ["id", "created", "model", "system_fingerprint"];
+const namesOfAnswers = ["id", "created", "model", "model_name", "model_version", "system_fingerprint"];
 
 function withoutNames(answer) {
   if (answer === null || typeof answer !== "object" || Array.isArray(answer)) return answer;
   return Object.fromEntries(Object.entries(answer).filter(([name]) => !namesOfAnswers.includes(name)));
 }
 
-// Of requests and models, which always differ.
-const names = new Set(["id", "created", "model", "model_name", "model_version", "system_fingerprint"]);
-
-function keysOf(value) {
-  return Object.keys(value).filter((name) => !names.has(name)).sort();
-}
-
 /** The numbers of an answer in their order, and its other values as texts. */
 function leavesOf(value, leaves = { numbers: [], others: [] }) {
   if (typeof value === "number") leaves.numbers.push(value);
   else if (Array.isArray(value)) value.forEach((one) => leavesOf(one, leaves));
-  else if (value !== null && typeof value === "object") keysOf(value).forEach((name) => leavesOf(value[name], leaves));
+  else if (value !== null && typeof value === "object") Object.keys(value).sort().forEach((name) => leavesOf(value[name], leaves));
   else leaves.others.push(String(value));
   return leaves;
 }
