@@ -62,7 +62,9 @@ void add_sparse_vectors(const OpenEncoder& encoder, unsigned workers, std::uint6
 
 std::string point_id(std::string_view text, const PayloadJson& payload) {
   const auto id = payload.find("id");
-  if (id == payload.end() || id->is_null() || *id == "") return sha256_of(text);
+  const bool is_absent =
+      id == payload.end() || id->is_null() || (id->is_string() && id->get_ref<const std::string&>().empty());
+  if (is_absent) return sha256_of(text);
   // No text of a line begins with NUL.
   return sha256_of(std::string(1, '\0') + "id " + id->dump());
 }

@@ -59,13 +59,19 @@ std::string to_table(const std::vector<FoundPoint>& found) {
   return table.text();
 }
 
-std::unique_ptr<VectorStore> open(const StoreSearch& search) {
+struct OpenCollection {
+  std::unique_ptr<VectorStore> store;
+  vector_store::CollectionFacts facts;
+};
+
+OpenCollection open(const StoreSearch& search) {
   auto store = vector_store::open_store(vector_store::parse_store_url(search.url));
-  if (!store->facts()) {
+  auto facts = store->facts();
+  if (!facts) {
     throw Error(ErrorCode::not_found,
                 fmt::format("'{}': there is no collection of gpux; 'gpux embed --to' makes one", store->shown()));
   }
-  return store;
+  return {std::move(store), *std::move(facts)};
 }
 
 vector_store::SearchRequest request_of(const StoreSearch& search) {
@@ -120,9 +126,10 @@ std::vector<FoundPoint> rerank(const Pipeline& ranker, const StoreSearch& search
   return ranked;
 }
 
-void run(VectorStore& store, const StoreSearch& search, const std::string& query,
+void run(const OpenCollection& collection, const StoreSearch& search, const std::string& query,
          const vector_store::SearchRequest& request, const std::optional<Pipeline>& ranker, const Context& context) {
-  embedding::require_query(request.vector, store.facts()->distance);
+  VectorStore& store = *collection.store;
+  embedding::require_query(request.vector, collection.facts.distance);
   const auto start = std::chrono::steady_clock::now();
   std::vector<FoundPoint> found = search.is_hybrid ? search_hybrid(store, request) : store.search(request);
   if (ranker) found = rerank(*ranker, search, query, std::move(found));
@@ -141,32 +148,32 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
                   const Context& context) {
   vector_store::SearchRequest request = request_of(search);
   // Before the model is loaded: a wrong address is known at once.
-  const auto store = open(search);
+  const OpenCollection collection = open(search);
   const OpenEncoder encoder = open_encoder(flags, context);
   const std::optional<Pipeline> ranker = open_reranker(search, flags, context);
-  vector_store::require_searchable(*store->facts(), encoder.embedder->encoder().model().name,
-                                   "sha256:" + encoder.digest, encoder.dimension, store->shown());
+  vector_store::require_searchable(collection.facts, encoder.embedder->encoder().model().name,
+                                   "sha256:" + encoder.digest, encoder.dimension, collection.store->shown());
   request.vector = encoder.embedder->embed(query, encoder.options);
   if (search.is_hybrid) {
-    if (store->facts()->sparse_dimension == 0) {
+    if (collection.facts.sparse_dimension == 0) {
       throw Error(ErrorCode::usage,
                   fmt::format("--hybrid: '{}' has dense vectors alone; 'gpux embed --to --hybrid' stores both",
-                              store->shown()));
+                              collection.store->shown()));
     }
     embedding::EmbedOptions options = sparse_options(encoder);
     options.role = embedding::TextRole::query;
     embedding::Embedding sparse = encoder.embedder->represent(query, options);
     request.sparse = {std::move(sparse.indices), std::move(sparse.values)};
   }
-  run(*store, search, query, request, ranker, context);
+  run(collection, search, query, request, ranker, context);
 }
 
 void search_store(const StoreSearch& search, std::vector<float> query, const Context& context) {
   vector_store::SearchRequest request = request_of(search);
-  const auto store = open(search);
-  vector_store::require_searchable(*store->facts(), {}, {}, query.size(), store->shown());
+  const OpenCollection collection = open(search);
+  vector_store::require_searchable(collection.facts, {}, {}, query.size(), collection.store->shown());
   request.vector = std::move(query);
-  run(*store, search, {}, request, {}, context);
+  run(collection, search, {}, request, {}, context);
 }
 
 }  // namespace gpux::cli
