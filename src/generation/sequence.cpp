@@ -166,7 +166,7 @@ TokenScore Sequence::score(std::span<const float> logits, std::uint32_t token, s
 
 void Sequence::take_from_prompt(std::span<const float> logits) {
   const std::uint32_t token = request_.prompt[tokens_.size()];
-  completion_.prompt_scores.push_back(score(logits, token, *request_.settings.prompt_log_probabilities));
+  completion_.prompt_scores.push_back(score(logits, token, request_.settings.prompt_log_probabilities.value_or(0)));
   tokens_.push_back(token);
 }
 
