@@ -64,9 +64,10 @@ void read_scores(Members& members, CompletionRequest& read, GenerationSettings& 
   settings.log_probabilities = true;
   settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
   if (!read.parts.echoes) return;
-  if (settings.prompt_log_probabilities.value_or(settings.top_log_probabilities) != settings.top_log_probabilities) {
-    refuse_member("prompt_logprobs", fmt::format("is {}, and with echo logprobs is {}; accepted: equal ones",
-                                                 *settings.prompt_log_probabilities, *count));
+  const std::uint32_t of_prompt = settings.prompt_log_probabilities.value_or(settings.top_log_probabilities);
+  if (of_prompt != settings.top_log_probabilities) {
+    refuse_member("prompt_logprobs",
+                  fmt::format("is {}, and with echo logprobs is {}; accepted: equal ones", of_prompt, *count));
   }
   settings.prompt_log_probabilities = settings.top_log_probabilities;
 }
