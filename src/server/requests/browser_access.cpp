@@ -112,7 +112,7 @@ std::string BrowserAccess::refusal(const BrowserRequest& request) const {
 }
 
 bool BrowserAccess::is_known_origin(const BrowserRequest& request) const {
-  return is_own_origin(request) || may_read(*request.origin);
+  return is_own_origin(request) || (request.origin && may_read(*request.origin));
 }
 
 bool BrowserAccess::is_own_origin(const BrowserRequest& request) {

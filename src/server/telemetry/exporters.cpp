@@ -10,7 +10,9 @@
 namespace gpux::server {
 
 SpanExporter::SpanExporter(TelemetrySettings settings)
-    : settings_(std::move(settings)), connection_(*settings_.traces, "traces"), thread_([this] { work(); }) {}
+    : settings_(std::move(settings)),
+      connection_(settings_.traces.value_or(OtlpTarget()), "traces"),
+      thread_([this] { work(); }) {}
 
 SpanExporter::~SpanExporter() {
   std::unique_lock lock(mutex_);
@@ -64,7 +66,7 @@ void SpanExporter::work() {
 MetricExporter::MetricExporter(TelemetrySettings settings, std::function<std::string()> page)
     : settings_(std::move(settings)),
       page_(std::move(page)),
-      connection_(*settings_.metrics, "metrics"),
+      connection_(settings_.metrics.value_or(OtlpTarget()), "metrics"),
       thread_([this] { work(); }) {}
 
 MetricExporter::~MetricExporter() {
