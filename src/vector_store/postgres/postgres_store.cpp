@@ -87,11 +87,10 @@ std::optional<CollectionFacts> PostgresStore::read_facts() {
 }
 
 const CollectionFacts& PostgresStore::known_facts() {
-  if (!facts()) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("'{}': there is no collection '{}' of gpux", url_.shown, url_.collection));
-  }
-  return *facts_;
+  (void)facts();
+  if (facts_) return *facts_;
+  throw Error(ErrorCode::not_found,
+              fmt::format("'{}': there is no collection '{}' of gpux", url_.shown, url_.collection));
 }
 
 void PostgresStore::require_extension() {

@@ -119,11 +119,10 @@ std::optional<CollectionFacts> QdrantStore::facts() {
 }
 
 const CollectionFacts& QdrantStore::known_facts() {
-  if (!facts()) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("'{}': there is no collection '{}' of gpux", url_.shown, url_.collection));
-  }
-  return *facts_;
+  (void)facts();
+  if (facts_) return *facts_;
+  throw Error(ErrorCode::not_found,
+              fmt::format("'{}': there is no collection '{}' of gpux", url_.shown, url_.collection));
 }
 
 void QdrantStore::write_facts(const CollectionFacts& facts) {
