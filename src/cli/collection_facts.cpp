@@ -14,6 +14,7 @@ vector_store::CollectionFacts facts_of(const OpenEncoder& encoder, bool is_hybri
                                       .precision = encoder.embedder->runtime().verdict().precision,
                                       .dimension = encoder.dimension,
                                       .distance = model.similarity.value_or(Similarity::cosine),
+                                      .is_normalized = encoder.options.normalize.value_or(model.normalize),
                                       .prompt = encoder.options.prompt.value_or(model.default_prompt)};
   if (is_hybrid) facts.sparse_dimension = sentences.dimension(sparse_options(encoder));
   // Vectors of an adapter are near to no others.

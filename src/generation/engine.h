@@ -46,8 +46,9 @@ struct EngineRequest {
   /// Made of settings.constraint by Engine::constraint(), for several requests; null: submit() makes it.
   std::shared_ptr<const text::TokenConstraint> constraint;
 
-  /// With settings.prompt_log_probabilities, is given Completion::prompt_scores before the first token. As on_token.
-  std::function<void(const std::vector<TokenScore>& scores)> on_prompt;
+  /// With settings.prompt_log_probabilities, is given Completion::prompt_scores before the first token: the completion
+  /// has them only where this is empty. As on_token.
+  std::function<void(std::vector<TokenScore> scores)> on_prompt;
   /// Is given each token, in order, on the engine's thread: must return at once, and must not throw. May be empty.
   std::function<void(GeneratedToken token)> on_token;
   /// Is called once, on the engine's thread or by submit(), after the last token: with the completion, or with the

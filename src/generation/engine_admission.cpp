@@ -9,13 +9,13 @@ namespace gpux::generation {
 // Of those that run: what they hold, or will when their prompts are through.
 std::size_t Engine::State::promised_tokens() const {
   std::size_t sum = 0;
-  for (const auto& [id, one] : running) sum += std::max(slots[one.slot].size, one.sequence->tokens().size()) + 1;
+  for (const auto& [id, one] : running) sum += std::max(slots[one.slot].size, one.sequence->promised_tokens()) + 1;
   return sum;
 }
 
 bool Engine::State::has_room_for(const Waiting& next) {
   if (running.size() == options.max_sequences) return false;
-  if (!running.empty() && promised_tokens() + next.sequence->tokens().size() > max_cache_tokens) return false;
+  if (!running.empty() && promised_tokens() + next.sequence->promised_tokens() > max_cache_tokens) return false;
   const SequenceId oldest = running.empty() ? next.id : std::min(next.id, running.begin()->first);
   if (find_memory(next.sequence->prefill_tokens(), oldest)) return true;
   if (running.empty()) wait_for_memory(oldest);

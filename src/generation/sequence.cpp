@@ -176,7 +176,7 @@ std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
   if (takes_from_prompt) take_from_prompt(logits);
   if (is_in_prompt()) return std::nullopt;
   if (is_scored() && !std::exchange(has_told_prompt_, true) && request_.on_prompt) {
-    request_.on_prompt(completion_.prompt_scores);
+    request_.on_prompt(std::exchange(completion_.prompt_scores, {}));
   }
   if (request_.settings.prompt_only) return FinishReason::length;
   return takes_from_prompt ? std::nullopt : generate(logits);

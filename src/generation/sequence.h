@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -50,6 +51,9 @@ class Sequence {
 
   /// Of the prompt, those that run before any logits are needed: all, or the first one where it is scored.
   [[nodiscard]] std::size_t prefill_tokens() const noexcept { return is_scored() ? 1 : prompt_tokens_; }
+
+  /// Tokens that it holds, or will when its prompt is through.
+  [[nodiscard]] std::size_t promised_tokens() const noexcept { return std::max(tokens_.size(), prompt_tokens_); }
 
   /// Whether the next token is the prompt's.
   [[nodiscard]] bool is_in_prompt() const noexcept { return tokens_.size() < prompt_tokens_; }

@@ -14,7 +14,6 @@
 
 #include "base/format_message.h"
 #include "base/machine.h"
-#include "base/sha256.h"
 #include "base/spelling.h"
 #include "base/utf8.h"
 #include "checkpoint/image_project.h"
@@ -162,7 +161,7 @@ class DigestMeanwhile {
     try {
       thread_ = std::jthread([this](const std::stop_token& stop) {
         try {
-          digest_ = sha256_of_file(file_, stop);
+          digest_ = digest_of_weights(file_, stop);
         } catch (const std::exception&) {
           digest_.clear();  // of() meets it again, and reports it
         }
@@ -176,7 +175,7 @@ class DigestMeanwhile {
   std::string of(const std::filesystem::path& file) {
     if (file != file_) thread_.request_stop();
     if (thread_.joinable()) thread_.join();
-    return file != file_ || digest_.empty() ? sha256_of_file(file) : digest_;
+    return file != file_ || digest_.empty() ? digest_of_weights(file) : digest_;
   }
 
  private:

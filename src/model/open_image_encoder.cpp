@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,6 +20,7 @@
 #include "model/level_choice.h"
 #include "model/open_model.h"
 #include "model/required_precision.h"
+#include "onnx/model_files.h"
 
 namespace gpux {
 namespace {
@@ -89,9 +92,16 @@ Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, L
   return runtime;
 }
 
+std::string digest_of_weights(const std::filesystem::path& onnx_file, const std::stop_token& stop) {
+  std::string digests;
+  const std::vector<std::filesystem::path> files = onnx::files_of(onnx_file, ModelInspector::inspect(onnx_file));
+  for (const std::filesystem::path& file : files) digests += sha256_of_file(file, stop) + '\n';
+  return files.size() == 1 ? digests.substr(0, digests.size() - 1) : sha256_of(digests);
+}
+
 std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model) {
   if (!located.project || !has_image_tower(located)) return digest_of_model;
-  return sha256_of(digest_of_model + '\n' + sha256_of_file(located.project->image_tower));
+  return sha256_of(digest_of_model + '\n' + digest_of_weights(located.project->image_tower));
 }
 
 OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sources& sources, const Teller& tell) {
@@ -127,8 +137,8 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
   encoder.embedder->encoder().check(encoder.options);
   if (encoder.dimension == 0) encoder.dimension = encoder.embedder->encoder().dimension();
   const bool is_tower = tower->onnx_file != located.onnx_file;
-  encoder.digest = is_tower ? digest_of_vectors(located, sha256_of_file(located.onnx_file))
-                            : sha256_of_file(encoder.embedder->runtime().weights_file());
+  encoder.digest = is_tower ? digest_of_vectors(located, digest_of_weights(located.onnx_file))
+                            : digest_of_weights(encoder.embedder->runtime().weights_file());
   tell(to_line(encoder.embedder->runtime().verdict(), flags.name_of));
   return encoder;
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "embedding/image_encoder.h"
@@ -30,8 +31,12 @@ struct ImageTower {
 /// Makes a session of the tower, with the settings of the model. Errors as of Runtime and require_precision().
 [[nodiscard]] Runtime load_image_tower(const LocatedModel& located, const ImageTower& tower, LoadSettings settings);
 
-/// Digest that identifies the vectors of a model: SHA-256 of its ONNX file, in hexadecimal digits; of a model with an
-/// image tower, of the digests of both files, so that vectors of its texts and images have one.
+/// SHA-256 of an ONNX file, in hexadecimal digits; of one with external data beside it, of the digests of all its
+/// files. Errors storage, permission, not_found, invalid_model, interrupted (`stop`).
+[[nodiscard]] std::string digest_of_weights(const std::filesystem::path& onnx_file, const std::stop_token& stop = {});
+
+/// Digest that identifies the vectors of a model: digest_of_weights(); of a model with an image tower, of the digests
+/// of both files, so that vectors of its texts and images have one.
 [[nodiscard]] std::string digest_of_vectors(const LocatedModel& located, const std::string& digest_of_model);
 
 struct OpenImageEncoder {

@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "base/spelling.h"
+#include "base/utf8.h"
+#include "base/utf8_prefix.h"
 #include "server/protocols/call.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/transport_counts.h"
@@ -41,9 +43,11 @@ std::shared_ptr<RequestSpans> begin_spans(const Tracer* tracer, const http::Requ
   if (!spans) return nullptr;
   spans->set("http.request.method", request.method);
   spans->set("http.route", std::string(route->path));
-  spans->set("url.path", request.path);
+  constexpr std::size_t max_bytes = 300;
+  spans->set("url.path", std::string(utf8_prefix(request.path, max_bytes)));
   if (request.peer) spans->set("client.address", request.peer->substr(0, request.peer->rfind(':')));
-  if (const auto agent = request.headers.find("User-Agent")) spans->set("user_agent.original", std::string(*agent));
+  if (const auto agent = request.headers.find("User-Agent"))
+    spans->set("user_agent.original", one_line(utf8_prefix(*agent, max_bytes)));
   return spans;
 }
 

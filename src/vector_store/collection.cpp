@@ -56,6 +56,10 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
     refuse(shown,
            fmt::format("compares vectors by {}, and not by {}", name_of(stored.distance), name_of(given.distance)));
   }
+  if (stored.is_normalized != given.is_normalized) {
+    refuse(shown, stored.is_normalized ? "has vectors of length 1, and these are not normalized"
+                                       : "has vectors that are not normalized, and these are");
+  }
   if (stored.prompt != given.prompt) {
     refuse(shown, fmt::format("has vectors with the prompt '{}', and these have '{}'", stored.prompt, given.prompt));
   }
@@ -73,6 +77,7 @@ Json facts_to_json(const CollectionFacts& facts) {
           {"precision", facts.precision},
           {"dimension", facts.dimension},
           {"distance", name_of(facts.distance)},
+          {"is_normalized", facts.is_normalized},
           {"prompt", facts.prompt},
           {"sparse_dimension", facts.sparse_dimension}};
 }
@@ -91,6 +96,7 @@ CollectionFacts facts_from_json(const Json& json, std::string_view shown) {
                           .precision = json.at("precision").get<std::string>(),
                           .dimension = size_of("dimension"),
                           .distance = distance.value_or(Similarity::cosine),
+                          .is_normalized = json.at("is_normalized").get<bool>(),
                           .prompt = json.at("prompt").get<std::string>(),
                           .sparse_dimension = size_of("sparse_dimension")};
     if (distance && facts.dimension != 0) return facts;

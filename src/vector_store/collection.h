@@ -16,10 +16,11 @@ namespace gpux::vector_store {
 /// What all vectors of a collection have in common; stored with it.
 struct CollectionFacts {
   std::string model = {};      ///< its name
-  std::string digest = {};     ///< "sha256:…" of the ONNX file
+  std::string digest = {};     ///< "sha256:…" of the ONNX file, with those of external data
   std::string precision = {};  ///< that the provider computed in: "float32"
   std::size_t dimension = 0;
   Similarity distance = Similarity::cosine;
+  bool is_normalized = false;        ///< vectors have the length 1
   std::string prompt = {};           ///< put before each stored text; empty: none
   std::size_t sparse_dimension = 0;  ///< entries of the vocabulary of the sparse vectors; 0: the collection has none
 
@@ -49,7 +50,8 @@ std::string_view name_of(Similarity distance) noexcept;
 std::optional<Similarity> distance_named(std::string_view name) noexcept;
 
 /// Checks that vectors of the model `given` can be put into the collection `stored`, which `shown` names: digest,
-/// dimensions, distance and prompt are the same. Precision may differ. Pure. Error invalid_input, which names both.
+/// dimensions, distance, normalization and prompt are the same. Precision may differ. Pure. Error invalid_input, which
+/// names both.
 void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
 
 /// Checks that a vector of the model can be searched for in it: digest and dimension are the same. Pure. Error

@@ -166,12 +166,14 @@ TEST_P(Engines, ScoreAPromptAsTheyGenerateIt) {
   again.settings.max_tokens = 0;
   again.settings.prompt_only = true;
   again.settings.prompt_log_probabilities = 2;
-  std::size_t told = 0;
-  again.on_prompt = [&told](const std::vector<TokenScore>& scores) { told += scores.size(); };
+  std::vector<TokenScore> told;
+  EngineRequest kept = again;
+  again.on_prompt = [&told](std::vector<TokenScore> scores) { told = std::move(scores); };
   const std::size_t length = again.prompt.size();
   const std::vector<std::uint32_t> prompt = again.prompt;
-  const Completion scored = submitted(*one, std::move(again)).get().completion;
-  EXPECT_EQ(told, length);
+  EXPECT_TRUE(submitted(*one, std::move(again)).get().completion.prompt_scores.empty());
+  EXPECT_EQ(told.size(), length);
+  const Completion scored = submitted(*one, std::move(kept)).get().completion;
   EXPECT_EQ(scored.reason, FinishReason::length);
   EXPECT_TRUE(scored.tokens.empty());
   EXPECT_TRUE(scored.text.empty());

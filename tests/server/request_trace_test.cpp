@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/telemetry/tracer.h"
+
 namespace gpux::server {
 namespace {
 
@@ -62,6 +64,44 @@ TEST(TracedExchange, KeepsTheFailureThatItsClientGot) {
   EXPECT_EQ(all[0].reason, "wrong");
   EXPECT_EQ(all[0].id, "id-of-it");
   trace(std::make_shared<TakingExchange>(request), {})->respond(wrong);
+  EXPECT_EQ(failures.all().size(), 1U);
+}
+
+// An answer that has begun as a success, and ends by an error.
+TEST(TracedExchange, CountsAStreamThatBreaks) {
+  FailedRequests failures;
+  RouteFigures figures;
+  std::vector<Span> spans;
+  const Tracer tracer({}, true, [&](std::vector<Span>&& given) { spans = std::move(given); });
+  http::Request request;
+  request.method = "POST";
+  request.path = "/api/chat";
+  request.arrived = std::chrono::steady_clock::now();
+  const auto streamed =
+      trace(std::make_shared<TakingExchange>(request), {.failures = &failures,
+                                                        .spans = tracer.begin("POST /api/chat", {}, request.arrived),
+                                                        .figures = &figures,
+                                                        .method = "POST",
+                                                        .route = "/api/chat"});
+  streamed->start(http::Response::streamed("text/event-stream"));
+  streamed->broken(504, Error(ErrorCode::deadline_exceeded, "late"));
+  streamed->finish();
+  ASSERT_EQ(failures.all().size(), 1U);
+  EXPECT_EQ(failures.all()[0].status, "504 in a stream");
+  EXPECT_EQ(failures.all()[0].reason, "late");
+  EXPECT_FALSE(failures.all()[0].id.empty());
+  std::vector<int> statuses;
+  figures.for_each(
+      [&](std::string_view, std::string_view, int status, const Histogram&) { statuses.push_back(status); });
+  EXPECT_EQ(statuses, std::vector<int>{504});
+  ASSERT_EQ(spans.size(), 1U);
+  EXPECT_TRUE(spans[0].is_error);
+  EXPECT_EQ(spans[0].error, "late");
+  // A client that leaves is no failure.
+  const auto left = trace(std::make_shared<TakingExchange>(request), {.failures = &failures});
+  left->start(http::Response::streamed("text/event-stream"));
+  left->broken(503, Error(ErrorCode::interrupted, "the request was cancelled"));
+  left->finish();
   EXPECT_EQ(failures.all().size(), 1U);
 }
 

@@ -19,6 +19,12 @@ namespace {
 /// Has room for one piece at a time.
 class NarrowExchange : public http::Exchange {
  public:
+  void broken(int status, const Error& error) override {
+    told.push_back(std::to_string(status) + " " + error.message());
+  }
+
+  std::vector<std::string> told;  // of streams that broke
+
   [[nodiscard]] const http::Request& request() const noexcept override { return request_; }
 
   void respond(http::Response response) override { sent_ += response.text; }
@@ -70,20 +76,13 @@ TEST(StreamedAnswers, EndBehindWhatWaits) {
 
 TEST(StreamedAnswers, TellOfErrorsAfterTheyHaveBegun) {
   for (const bool has_begun : {false, true}) {
-    std::vector<std::string> told;
-    int refused = 0;
-    const auto refuse = [&](const Error&) {
-      ++refused;
-      return http::Response();
-    };
-    const auto answer =
-        std::make_shared<StreamedAnswer>(std::make_shared<NarrowExchange>(), ollama_answer_events({}), refuse,
-                                         [&](const Error& error) { told.push_back(error.message()); });
+    const auto exchange = std::make_shared<NarrowExchange>();
+    const auto refuse = [](const Error&) { return http::Response::error(504, "late"); };
+    const auto answer = std::make_shared<StreamedAnswer>(exchange, ollama_answer_events({}), refuse);
     if (has_begun) answer->write({.is_first = true, .text = "a"});
     answer->fail(Error(ErrorCode::deadline_exceeded, "late"));
     answer->fail(Error(ErrorCode::internal, "later"));
-    EXPECT_EQ(told, has_begun ? std::vector<std::string>{"late"} : std::vector<std::string>{});
-    EXPECT_EQ(refused, has_begun ? 0 : 1);
+    EXPECT_EQ(exchange->told, has_begun ? std::vector<std::string>{"504 late"} : std::vector<std::string>{});
   }
 }
 

@@ -97,6 +97,7 @@ TEST(TelemetrySettings, RefuseWhatIsNotAcceptedByName) {
       {{{"OTEL_TRACES_SAMPLER", "traceidratio"}, {"OTEL_TRACES_SAMPLER_ARG", "1.5"}}, "accepted: 0 to 1"},
       {{{"OTEL_PROPAGATORS", "b3"}}, "OTEL_PROPAGATORS is 'b3'"},
       {{{"OTEL_BSP_MAX_QUEUE_SIZE", "10"}, {"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "11"}}, "from 1 to 10"},
+      {{{"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta"}}, "accepted: cumulative"},
       {{{"OTEL_SDK_DISABLED", "yes"}}, "OTEL_SDK_DISABLED is 'yes'"},
   };
   for (auto [variables, message] : cases) {

@@ -11,7 +11,8 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
-const CollectionFacts facts{"minilm", "sha256:aa", "float32", 384, Similarity::cosine, "query: ", 0};
+const CollectionFacts facts{
+    .model = "minilm", .digest = "sha256:aa", .precision = "float32", .dimension = 384, .prompt = "query: "};
 
 template <typename Change>
 CollectionFacts changed(Change change) {
@@ -50,6 +51,7 @@ TEST(CollectionFacts, RefuseVectorsOfAnotherModelByName) {
   EXPECT_EQ(refusal(changed([](auto& f) { f.prompt = ""; })),
             "'postgres://h/d' has vectors with the prompt 'query: ', and these have ''");
   EXPECT_THAT(refusal(changed([](auto& f) { f.sparse_dimension = 30522; })), HasSubstr("dense vectors alone"));
+  EXPECT_THAT(refusal(changed([](auto& f) { f.is_normalized = true; })), HasSubstr("not normalized, and these are"));
 }
 
 TEST(CollectionFacts, AreSearchedByAnyPromptOfTheModel) {

@@ -45,7 +45,12 @@ std::vector<Point> random_points(std::size_t count, unsigned seed = 1) {
 }
 
 CollectionFacts facts_of(Similarity distance = Similarity::cosine) {
-  return {"m", "sha256:aa", "fp32", dimension, distance, "", 7};
+  return {.model = "m",
+          .digest = "sha256:aa",
+          .precision = "fp32",
+          .dimension = dimension,
+          .distance = distance,
+          .sparse_dimension = 7};
 }
 
 std::vector<const Point*> pointers_to(const std::vector<Point>& points) {

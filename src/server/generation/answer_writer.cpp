@@ -19,9 +19,9 @@ AnswerDelta AnswerWriter::next_of(std::size_t choice) {
   return delta;
 }
 
-void AnswerWriter::prompt(std::size_t choice, const std::vector<TokenScore>& scores) {
+void AnswerWriter::prompt(std::size_t choice, std::vector<TokenScore>&& scores) {
   AnswerDelta delta = next_of(choice);
-  delta.prompt_scores = scores;
+  delta.prompt_scores = std::move(scores);
   sink_->write(std::move(delta));
 }
 

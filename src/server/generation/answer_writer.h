@@ -45,7 +45,7 @@ class AnswerWriter : public GenerationListener {
   AnswerWriter(std::shared_ptr<AnswerSink> sink, std::vector<std::unique_ptr<AnswerReader>> readers,
                std::size_t answers, std::vector<std::uint32_t> prompt = {}, std::vector<std::string> echoes = {});
 
-  void prompt(std::size_t choice, const std::vector<TokenScore>& scores) override;
+  void prompt(std::size_t choice, std::vector<TokenScore>&& scores) override;
   void token(std::size_t choice, GeneratedToken&& token) override;
   void ended(std::size_t choice, Completion&& completion) override;
   void done(const std::optional<Error>& error) override;

@@ -52,8 +52,9 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   request.constraint = constraint_;
   request.number = number_;
   if (request.settings.prompt_log_probabilities) {
-    request.on_prompt = [self, choice](const std::vector<TokenScore>& scores) {
-      call_guarded([&] { self->tell([&](GenerationListener& listener) { listener.prompt(choice, scores); }); });
+    request.on_prompt = [self, choice](std::vector<TokenScore> scores) {
+      call_guarded(
+          [&] { self->tell([&](GenerationListener& listener) { listener.prompt(choice, std::move(scores)); }); });
     };
   }
   request.on_token = [self, choice](GeneratedToken token) {
@@ -67,6 +68,7 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
 
 void GenerationJob::start() {
   started_ = Clock::now();
+  if (work_.request.spans) traced_.resize(last_token_.size());
   number_ = model_->begin_texts([weak = weak_from_this()] {
     if (const auto job = weak.lock()) job->fail(Error(ErrorCode::interrupted, "the server is going down"));
   });
@@ -171,7 +173,6 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
 
 // Few of them: the times between tell how the pace changes.
 void GenerationJob::note_token(std::size_t choice, Clock::time_point now) {
-  traced_.resize(last_token_.size());
   TracedTokens& own = traced_[choice];
   if (++own.count; std::has_single_bit(own.count)) own.sampled.emplace_back(fmt::format("token {}", own.count), now);
 }
@@ -179,11 +180,12 @@ void GenerationJob::note_token(std::size_t choice, Clock::time_point now) {
 // Attributes by the semantic conventions of generative models.
 void GenerationJob::add_spans(std::size_t choice, const Completion& completion) {
   RequestSpans& spans = *work_.request.spans;
-  traced_.resize(last_token_.size());
   const auto whole_ns = [](std::chrono::duration<double> time) { return whole(time); };
   const auto arrived = work_.asked.arrived, ran = arrived + whole_ns(completion.queue_time),
-             first = std::max(ran, arrived + whole_ns(completion.time_to_first_token)),
              last = arrived + whole_ns(completion.time);
+  // Without a token all of it is the prompt's.
+  const auto first =
+      completion.tokens.empty() ? last : std::max(ran, arrived + whole_ns(completion.time_to_first_token));
   const auto tokens = [](std::size_t count) { return static_cast<std::int64_t>(count); };
   spans.add("queue", std::min(started_, ran), ran);
   spans.add("prefill", ran, first,

@@ -29,7 +29,7 @@ class GenerationListener {
   GenerationListener& operator=(const GenerationListener&) = delete;
 
   /// The scores of the prompt's tokens, where the settings ask for them. Called before the answer's first token.
-  virtual void prompt(std::size_t choice, const std::vector<TokenScore>& scores) = 0;
+  virtual void prompt(std::size_t choice, std::vector<TokenScore>&& scores) = 0;
   virtual void token(std::size_t choice, GeneratedToken&& token) = 0;
   /// An answer has ended. Called after its last token.
   virtual void ended(std::size_t choice, Completion&& completion) = 0;

@@ -14,12 +14,8 @@ constexpr std::size_t event_bytes = 16 << 10, piece_bytes = 64 << 10;
 }  // namespace
 
 StreamedAnswer::StreamedAnswer(std::shared_ptr<http::Exchange> exchange, std::unique_ptr<AnswerEvents> events,
-                               std::function<http::Response(const Error&)> refuse,
-                               std::function<void(const Error&)> broken)
-    : exchange_(std::move(exchange)),
-      events_(std::move(events)),
-      refuse_(std::move(refuse)),
-      broken_(std::move(broken)) {}
+                               std::function<http::Response(const Error&)> refuse)
+    : exchange_(std::move(exchange)), events_(std::move(events)), refuse_(std::move(refuse)) {}
 
 void StreamedAnswer::start() {
   if (std::exchange(has_begun_, true)) return;
@@ -97,7 +93,7 @@ void StreamedAnswer::fail(const Error& error) {
     exchange_->respond(refuse_(error));
     return;
   }
-  if (broken_) broken_(error);
+  exchange_->broken(refuse_(error).status, error);
   end([this, error](std::string& out) { events_->append_error(out, error); });
 }
 

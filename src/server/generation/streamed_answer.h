@@ -22,11 +22,9 @@ namespace gpux::server {
 /// life: an error before that is an answer of its own with its status. All members from any thread.
 class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<StreamedAnswer> {
  public:
-  /// `refuse` makes the answer of an error before anything was sent. `broken` is told of an error after that; may be
-  /// null.
+  /// `refuse` makes the answer of an error before anything was sent.
   StreamedAnswer(std::shared_ptr<http::Exchange> exchange, std::unique_ptr<AnswerEvents> events,
-                 std::function<http::Response(const Error&)> refuse,
-                 std::function<void(const Error&)> broken = nullptr);
+                 std::function<http::Response(const Error&)> refuse);
 
   void write(AnswerDelta delta) override;
   void finish(const AnswerUsage& usage) override;
@@ -45,7 +43,6 @@ class StreamedAnswer : public AnswerSink, public std::enable_shared_from_this<St
   std::shared_ptr<http::Exchange> exchange_;
   std::unique_ptr<AnswerEvents> events_;
   std::function<http::Response(const Error&)> refuse_;
-  std::function<void(const Error&)> broken_;
   std::chrono::steady_clock::time_point last_write_ = std::chrono::steady_clock::now();
 
   std::mutex mutex_;

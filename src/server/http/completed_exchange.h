@@ -40,6 +40,8 @@ class CompletedExchange : public Exchange {
     inner_->finish();
   }
 
+  void broken(int status, const Error& error) override { inner_->broken(status, error); }
+
  private:
   /// The whole answer, or the head of a streamed one.
   virtual void complete(Response& response) const = 0;

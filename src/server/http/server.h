@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/memory_budget.h"
+#include "gpux/error.h"
 #include "server/http/message.h"
 
 namespace gpux::http {
@@ -71,6 +72,10 @@ class Exchange {
   virtual void on_room(std::function<void()> callback) = 0;
   /// Ends a streamed answer.
   virtual void finish() = 0;
+
+  /// A streamed answer ends by an error, which its last part says; finish() follows. Sends nothing: it is for those
+  /// that keep account of answers. `status`: that the error would have had as an answer of its own.
+  virtual void broken(int /*status*/, const Error& /*error*/) {}
 };
 
 /// Called on an I/O thread when a request is whole. Must not block: what takes longer goes to a thread of its own and

@@ -339,7 +339,7 @@ Pending submit_infer(const std::shared_ptr<ServedModel>& model, runtime::InferRe
   request.deadline = work.deadline.time();
   if (work.spans) {
     done = [spans = work.spans, done = std::move(done)](runtime::InferAnswer&& answer) {
-      add_run(spans, answer.times, RequestSpans::Clock::now());
+      if (!answer.error) add_run(spans, answer.times, RequestSpans::Clock::now());
       done(std::move(answer));
     };
   }

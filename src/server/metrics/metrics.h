@@ -13,7 +13,7 @@
 #include "server/models/served_model.h"
 #include "server/requests/route_figures.h"
 #include "server/store_changes/store_jobs.h"
-#include "server/telemetry/exporters.h"
+#include "server/telemetry/span_counts.h"
 
 namespace gpux::server {
 

@@ -172,7 +172,7 @@ void continue_earlier(const ServedModel& model, const TokenIds& earlier, std::ve
   prompt.insert(begins_anew ? prompt.erase(prompt.begin()) : prompt.begin(), earlier.begin(), earlier.end());
 }
 
-// The prompt as a text. What the vocabulary has not, the engine refuses.
+// The prompt as a text. Errors of Tokenizer::decode(): a token without a text.
 std::string echo_of(const ServedModel& model, const TextInput& prompt) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   return model.engine()->tokenizer().decode(std::get<TokenIds>(prompt), false);
@@ -244,23 +244,6 @@ void keep_alive(ServiceState& service, const std::shared_ptr<StreamedAnswer>& an
     const auto waiting = weak.lock();
     if (waiting && waiting->keep_alive(now)) keep_alive(service, waiting);
   });
-}
-
-// Keeps the failure of an answer that has begun, for the console: its status was that of a success.
-std::function<void(const Error&)> keeper_of_broken(const RouteCall& call) {
-  if (!call.service.options.has_console) return nullptr;
-  return [failures = call.service.options.failures, path = call.request().path, arrived = call.request().arrived,
-          id = std::string(call.request().headers["X-Request-Id"]), protocol = call.protocol](const Error& error) {
-    // The client has left, or the server shuts down.
-    if (error.code() == ErrorCode::interrupted) return;
-    failures->add({.time = std::chrono::system_clock::now(),
-                   .method = "POST",
-                   .path = path,
-                   .status = fmt::format("{} in a stream", error_response(error, protocol).status),
-                   .reason = error.message(),
-                   .id = id,
-                   .milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived).count()});
-  };
 }
 
 // Whose request it is: by its key, or, without keys, by the address of its peer.
@@ -344,8 +327,7 @@ void start_texts(const RouteCall& call, const std::shared_ptr<ServedModel>& mode
   if (request.rendering.events) {
     std::size_t prompt_tokens = 0;
     for (const auto& prompt : planned.prompts) prompt_tokens += prompt.size();
-    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, request.rendering.events(prompt_tokens), refuse,
-                                                       keeper_of_broken(call));
+    sink = streamed = std::make_shared<StreamedAnswer>(call.exchange, request.rendering.events(prompt_tokens), refuse);
   } else {
     const auto render = [whole = request.rendering.whole, arrived = call.request().arrived](
                             const std::vector<AnswerDelta>& parts, const AnswerUsage& usage) {

@@ -24,7 +24,7 @@
 #include "server/requests/route_figures.h"
 #include "server/requests/time_limits.h"
 #include "server/store_changes/store_changes.h"
-#include "server/telemetry/exporters.h"
+#include "server/telemetry/span_counts.h"
 #include "server/telemetry/tracer.h"
 
 namespace gpux::server {

@@ -45,6 +45,7 @@ std::string reason_of(std::string_view body) {
 void FailedRequests::add(FailedRequest request) {
   request.path = shortened(request.path, max_path_bytes);
   request.reason = shortened(request.reason, max_reason_bytes);
+  request.id = shortened(request.id, max_path_bytes);
   const std::lock_guard lock(mutex_);
   if (!requests_.empty() && differ_in_time_alone(requests_.back(), request)) {
     request.count = requests_.back().count + 1;

@@ -56,11 +56,20 @@ class Traced : public http::CompletedExchange {
     options_.spans->set("gpux.request.id", names_.id);
   }
 
+  void broken(int status, const Error& error) override {
+    broken_status_ = status;
+    if (options_.spans) options_.spans->fail(error.message());
+    // The client has left, or the server shuts down.
+    if (options_.failures == nullptr || error.code() == ErrorCode::interrupted) return;
+    keep(fmt::format("{} in a stream", status), error.message());
+  }
+
  private:
   void ends(int status) override {
     if (options_.spans) options_.spans->end(status);
     if (RouteFigures* figures = figures_.exchange(nullptr)) {
-      figures->add(options_.method, options_.route, status, Clock::now() - request().arrived);
+      const int broken = broken_status_;
+      figures->add(options_.method, options_.route, broken == 0 ? status : broken, Clock::now() - request().arrived);
     }
   }
 
@@ -79,15 +88,7 @@ class Traced : public http::CompletedExchange {
     const bool is_logged = options_.log_request && (is_error || options_.log_successes);
     if (!is_logged && !is_failure) return;
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count();
-    if (is_failure) {
-      options_.failures->add({.time = std::chrono::system_clock::now(),
-                              .method = asked.method,
-                              .path = asked.path,
-                              .status = std::to_string(response.status),
-                              .reason = reason_of(response.text),
-                              .id = names_.id,
-                              .milliseconds = milliseconds});
-    }
+    if (is_failure) keep(std::to_string(response.status), reason_of(response.text));
     if (!is_logged) return;
     std::vector<log::Field> fields{{"method", asked.method},
                                    {"path", asked.path},
@@ -105,10 +106,23 @@ class Traced : public http::CompletedExchange {
     log::write(log::Level::info, "answered", fields);
   }
 
+  void keep(std::string status, std::string reason) const {
+    const http::Request& asked = request();
+    options_.failures->add(
+        {.time = std::chrono::system_clock::now(),
+         .method = asked.method,
+         .path = asked.path,
+         .status = std::move(status),
+         .reason = std::move(reason),
+         .id = names_.id,
+         .milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - asked.arrived).count()});
+  }
+
   TraceOptions options_;
   RequestNames names_;
   mutable std::atomic<bool> is_answered_ = false;
   std::atomic<RouteFigures*> figures_;  // null once they have the answer
+  std::atomic<int> broken_status_ = 0;  // of the error that ended a stream; 0: none did
 };
 
 }  // namespace

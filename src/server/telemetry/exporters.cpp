@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -41,6 +42,15 @@ SpanCounts SpanExporter::counts() const {
   return counts_;
 }
 
+std::uint64_t SpanExporter::send(const std::vector<Span>& batch) {
+  try {
+    return connection_.send(trace_message(batch, settings_.resource), batch.size());
+  } catch (const std::exception& error) {
+    log::warning("spans could not be written: {}", error.what());
+    return 0;
+  }
+}
+
 void SpanExporter::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -52,12 +62,17 @@ void SpanExporter::work() {
     }
     const std::size_t count = std::min(queue_.size(), settings_.max_batch);
     const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(count);
-    const std::vector<Span> batch(std::move_iterator(queue_.begin()), std::move_iterator(end));
+    std::vector<Span> batch;
+    try {
+      batch.assign(std::move_iterator(queue_.begin()), std::move_iterator(end));
+    } catch (const std::bad_alloc&) {  // they are dropped
+    }
     queue_.erase(queue_.begin(), end);
     lock.unlock();
-    const bool is_sent = connection_.send(trace_message(batch, settings_.resource));
+    const std::uint64_t sent = send(batch);
     lock.lock();
-    (is_sent ? counts_.sent : counts_.dropped) += count;
+    counts_.sent += sent;
+    counts_.dropped += count - sent;
   }
   has_ended_ = true;
   changed_.notify_all();
@@ -87,7 +102,7 @@ void MetricExporter::work() {
       is_last = changed_.wait_for(lock, settings_.metric_interval, [&] { return is_ending_; });
     }
     try {
-      (void)connection_.send(metrics_message(page_(), settings_.resource, start_, std::chrono::system_clock::now()));
+      (void)connection_.send(metrics_message(page_(), settings_.resource, start_, std::chrono::system_clock::now()), 1);
     } catch (const std::exception& error) {
       log::warning("the metrics could not be written: {}", error.what());
     }

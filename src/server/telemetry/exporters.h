@@ -13,15 +13,10 @@
 #include "server/telemetry/otlp_connection.h"
 #include "server/telemetry/otlp_messages.h"
 #include "server/telemetry/span.h"
+#include "server/telemetry/span_counts.h"
 #include "server/telemetry/telemetry_settings.h"
 
 namespace gpux::server {
-
-/// Spans since the start.
-struct SpanCounts {
-  std::uint64_t sent = 0;
-  std::uint64_t dropped = 0;  ///< the queue was full, or the receiver did not take them
-};
 
 /// Sends spans in batches, on a thread of its own. Thread-safe.
 class SpanExporter {
@@ -42,6 +37,7 @@ class SpanExporter {
 
  private:
   void work();
+  std::uint64_t send(const std::vector<Span>& batch);
 
   const TelemetrySettings settings_;
   OtlpConnection connection_;

@@ -1,12 +1,14 @@
 #include "server/telemetry/otlp_connection.h"
 
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include "base/log.h"
+#include "server/http/content_coding.h"
 #include "server/telemetry/otlp_messages.h"
 
 namespace gpux::server {
@@ -23,21 +25,9 @@ registry::ClientOptions options_of(const OtlpTarget& target, std::stop_token sto
 }
 
 std::string gzipped(const std::string& text) {
-  constexpr int gzip_window = 15 + 16, memory_level = 8;
-  z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, gzip_window, memory_level, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw std::bad_alloc();
-  }
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  // zlib reads what it is given, although its type says that it may write there.
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
+  http::Deflater deflater;
+  deflater.add(std::as_bytes(std::span(text)));
+  return deflater.finish();
 }
 
 // Of an answer to one line of a log.
@@ -48,7 +38,8 @@ constexpr std::size_t max_shown_bytes = 200;
 OtlpConnection::OtlpConnection(OtlpTarget target, std::string_view signal)
     : target_(std::move(target)), signal_(signal), client_(options_of(target_, stop_.get_token())) {}
 
-bool OtlpConnection::send(const std::string& message) {
+std::uint64_t OtlpConnection::send(const std::string& message, std::uint64_t count) {
+  std::uint64_t refused_count = 0;
   registry::Request request{.method = registry::Method::post, .url = target_.url};
   request.headers = target_.headers;
   request.headers.emplace_back("Content-Type", "application/x-protobuf");
@@ -62,18 +53,19 @@ bool OtlpConnection::send(const std::string& message) {
     const registry::Response answer = client_.send(request);
     if (!answer.is_success()) {
       note(fmt::format("{} answered with the status {}", target_.url, answer.status));
-      return false;
+      return 0;
     }
-    if (const Refused refused = read_refused(answer.body); refused.count != 0) {
+    if (const Refused refused = read_refused(answer.body); refused.count > 0) {
+      refused_count = std::min(count, static_cast<std::uint64_t>(refused.count));
       log::warning("{} refused {} of the {}: {}", target_.url, refused.count, signal_,
                    refused.reason.substr(0, max_shown_bytes));
     }
   } catch (const std::exception& error) {
     note(error.what());
-    return false;
+    return 0;
   }
   if (std::exchange(is_failing_, false)) log::info("{} are sent to {} again", signal_, target_.url);
-  return true;
+  return count - refused_count;
 }
 
 void OtlpConnection::note(const std::string& problem) {

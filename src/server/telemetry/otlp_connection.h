@@ -17,9 +17,9 @@ class OtlpConnection {
   /// `signal`: "traces", "metrics"; for the log.
   OtlpConnection(OtlpTarget target, std::string_view signal);
 
-  /// Sends a message of protobuf, again as the receiver and the network allow it. Whether the receiver took it. The log
-  /// says it once if it does not, and once when it does again.
-  bool send(const std::string& message);
+  /// Sends a message of protobuf with `count` items, again as the receiver and the network allow it. Returns how many
+  /// of them the receiver took. The log says it once if it takes none, and once when it does again.
+  std::uint64_t send(const std::string& message, std::uint64_t count);
 
   /// send() ends early; from any thread.
   void stop() { stop_.request_stop(); }

@@ -69,6 +69,13 @@ void RequestSpans::set(std::string name, AttributeValue value) {
   }
 }
 
+void RequestSpans::fail(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (spans_.empty()) return;
+  spans_.front().is_error = true;
+  spans_.front().error = reason;
+}
+
 void RequestSpans::end(int status) {
   constexpr int first_failure = 500;
   std::vector<Span> spans;

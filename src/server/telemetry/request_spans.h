@@ -39,6 +39,9 @@ class RequestSpans {
   /// An attribute of the request; a later value of the same name counts.
   void set(std::string name, AttributeValue value);
 
+  /// The request has failed, whatever the status of its answer: one that is streamed has begun as a success.
+  void fail(const std::string& reason);
+
   /// The answer has been given, or its last part. Only the first call counts. From 500 on the request has failed.
   void end(int status);
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "gpux/error.h"
+#include "server/http/header_value.h"
+#include "server/http/message.h"
 
 namespace gpux::server {
 namespace {
@@ -19,34 +21,19 @@ using Variable = std::function<std::string(const std::string&)>;
   throw Error(ErrorCode::usage, fmt::format("{} is '{}'; accepted: {}", name, value, accepted));
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t";
-  const std::size_t first = std::min(text.find_first_not_of(blanks), text.size());
-  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
-}
-
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
-    if (const std::string_view part = trimmed(text.substr(0, comma)); !part.empty()) parts.push_back(part);
+    if (const std::string_view part = http::trimmed(text.substr(0, comma)); !part.empty()) parts.push_back(part);
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return parts;
 }
 
-// %XX of W3C baggage; what is no such pair stands for itself.
+// %XX of W3C baggage; a text that cannot be decoded stands for itself.
 std::string decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    std::uint8_t byte = 0;
-    const std::string_view digits = text.substr(i + 1, 2);
-    const bool is_coded = text[i] == '%' && digits.size() == 2 &&
-                          std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr == digits.data() + 2;
-    out += is_coded ? static_cast<char>(byte) : text[i];
-    if (is_coded) i += 2;
-  }
-  return out;
+  return http::percent_decoded(text).value_or(std::string(text));
 }
 
 // "name=value,name=value".
@@ -54,12 +41,12 @@ std::vector<std::pair<std::string, std::string>> read_pairs(const std::string& n
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const std::string_view part : parts_of(value)) {
     const std::size_t equals = part.find('=');
-    const std::string_view key = trimmed(part.substr(0, std::min(equals, part.size())));
+    const std::string_view key = http::trimmed(part.substr(0, std::min(equals, part.size())));
     // A value may be a secret: it is not repeated.
     if (equals == std::string_view::npos || key.empty()) {
       throw Error(ErrorCode::usage, fmt::format("{} has a part that is not name=value", name));
     }
-    pairs.emplace_back(std::string(key), decoded(trimmed(part.substr(equals + 1))));
+    pairs.emplace_back(std::string(key), decoded(http::trimmed(part.substr(equals + 1))));
   }
   return pairs;
 }
@@ -215,6 +202,10 @@ TelemetrySettings read_telemetry_settings(const Variable& variable, const std::s
   settings.max_batch = read_whole(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
                                   std::min(settings.max_batch, settings.max_queue), 1, settings.max_queue);
   settings.schedule_delay = read_time(variable, "OTEL_BSP_SCHEDULE_DELAY", settings.schedule_delay);
+  const std::string temporality = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
+  if (const std::string value = variable(temporality); !value.empty() && value != "cumulative") {
+    refuse(temporality, value, "cumulative");
+  }
   settings.metric_interval = read_time(variable, "OTEL_METRIC_EXPORT_INTERVAL", settings.metric_interval);
   return settings;
 }

@@ -70,11 +70,11 @@ std::optional<CollectionFacts> PostgresStore::read_facts() {
   const Rows tables = connection_.run("SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL",
                                       {std::string(facts_table), table()});
   if (tables.text(0, 0) != "t") return std::nullopt;
-  const Rows rows = connection_.run(
-      fmt::format("SELECT model, digest, \"precision\", dimension, distance, prompt, sparse_dimension FROM {} WHERE "
-                  "collection = $1",
-                  facts_table),
-      {url_.collection});
+  const Rows rows =
+      connection_.run(fmt::format("SELECT model, digest, \"precision\", dimension, distance, prompt, sparse_dimension, "
+                                  "is_normalized FROM {} WHERE collection = $1",
+                                  facts_table),
+                      {url_.collection});
   if (rows.size() == 0) return std::nullopt;
   return facts_from_json({{"model", rows.text(0, 0)},
                           {"digest", rows.text(0, 1)},
@@ -82,7 +82,8 @@ std::optional<CollectionFacts> PostgresStore::read_facts() {
                           {"dimension", number_of<std::uint64_t>(rows.text(0, 3))},
                           {"distance", rows.text(0, 4)},
                           {"prompt", rows.text(0, 5)},
-                          {"sparse_dimension", number_of<std::uint64_t>(rows.text(0, 6))}},
+                          {"sparse_dimension", number_of<std::uint64_t>(rows.text(0, 6))},
+                          {"is_normalized", rows.text(0, 7) == "t"}},
                          url_.shown);
 }
 
@@ -145,13 +146,15 @@ void PostgresStore::create(const CollectionFacts& facts) {
   connection_.run(create_collection_table(url_.collection, facts));
   connection_.run(
       fmt::format("INSERT INTO {} (collection, model, digest, \"precision\", dimension, distance, prompt, "
-                  "sparse_dimension) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (collection) DO "
-                  "UPDATE SET model = excluded.model, digest = excluded.digest, \"precision\" = "
+                  "sparse_dimension, is_normalized) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT "
+                  "(collection) DO UPDATE SET model = excluded.model, digest = excluded.digest, \"precision\" = "
                   "excluded.\"precision\", dimension = excluded.dimension, distance = excluded.distance, "
-                  "prompt = excluded.prompt, sparse_dimension = excluded.sparse_dimension",
+                  "prompt = excluded.prompt, sparse_dimension = excluded.sparse_dimension, "
+                  "is_normalized = excluded.is_normalized",
                   facts_table),
       {url_.collection, storable_text(facts.model), facts.digest, facts.precision, std::to_string(facts.dimension),
-       std::string(name_of(facts.distance)), storable_text(facts.prompt), std::to_string(facts.sparse_dimension)});
+       std::string(name_of(facts.distance)), storable_text(facts.prompt), std::to_string(facts.sparse_dimension),
+       facts.is_normalized ? "t" : "f"});
   transaction.commit();
   facts_ = facts;
 }

@@ -50,7 +50,8 @@ std::string create_facts_table() {
   return fmt::format(
       "CREATE TABLE IF NOT EXISTS {} (collection text PRIMARY KEY, model text NOT NULL, digest text NOT NULL, "
       "\"precision\" text NOT NULL, dimension integer NOT NULL, distance text NOT NULL, prompt text NOT NULL, "
-      "sparse_dimension integer NOT NULL, created_at timestamptz NOT NULL DEFAULT now())",
+      "sparse_dimension integer NOT NULL, is_normalized boolean NOT NULL, created_at timestamptz NOT NULL DEFAULT "
+      "now())",
       facts_table);
 }
 

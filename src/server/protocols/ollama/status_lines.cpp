@@ -53,6 +53,7 @@ void StatusLines::finish(const std::optional<Error>& failure) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(has_ended_, true)) return;
   if (has_begun_) {
+    if (failure) exchange_->broken(error_response(*failure, Protocol::ollama).status, *failure);
     (void)exchange_->write(http::Piece::of((failure ? error_json(*failure) : success) + std::string("\n")));
     exchange_->finish();
   } else if (failure) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
+#include "server/jobs/text_figures.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/token_scores.h"
 #include "tensor/json_writer.h"
@@ -37,11 +38,6 @@ std::string token_text(const TokenLogProbability& token) {
   std::string text = "bytes:";
   for (const char c : token.bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return text;
-}
-
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
 // "logprobs" of POST /v1/completions, token by token.
@@ -126,7 +122,7 @@ void append_completion_part(std::string& out, const CompletionParts& parts, cons
                             std::size_t& offset) {
   append_json_string(out, delta.echo + delta.text);
   CompletionScores scores;
-  if (parts.has_scores && parts.echoes) add_prompt_scores(scores, delta.prompt_scores, delta.echo);
+  if (parts.scores_echo) add_prompt_scores(scores, delta.prompt_scores, delta.echo);
   offset += count_characters(delta.echo);
   for (const TokenScore& score : delta.scores) {
     scores.add(score, offset);

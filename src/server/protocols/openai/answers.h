@@ -23,8 +23,7 @@ struct AnswerHead {
 
 /// What an answer to POST /v1/completions has besides its text.
 struct CompletionParts {
-  bool echoes = false;             ///< the prompt is before the text
-  bool has_scores = false;         ///< "logprobs"; with `echoes` also of the prompt
+  bool scores_echo = false;        ///< "logprobs" also has the prompt's tokens
   bool has_prompt_scores = false;  ///< "prompt_logprobs"
 };
 

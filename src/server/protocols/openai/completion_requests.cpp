@@ -57,13 +57,13 @@ void read_max_tokens(Members& members, const CompletionRequest& read, Generation
 void read_scores(Members& members, CompletionRequest& read, GenerationSettings& settings) {
   read_prompt_scores(members, read.stream, settings);
   read.parts.has_prompt_scores = settings.prompt_log_probabilities.has_value();
-  read.parts.echoes = read.continuation.echoes = members.flag("echo", false);
+  read.continuation.echoes = members.flag("echo", false);
   const auto count = members.whole("logprobs");
-  read.parts.has_scores = count.has_value();
   if (!count) return;
   settings.log_probabilities = true;
   settings.top_log_probabilities = static_cast<std::uint32_t>(*count);
-  if (!read.parts.echoes) return;
+  if (!read.continuation.echoes) return;
+  read.parts.scores_echo = true;
   const std::uint32_t of_prompt = settings.prompt_log_probabilities.value_or(settings.top_log_probabilities);
   if (of_prompt != settings.top_log_probabilities) {
     refuse_member("prompt_logprobs",
