@@ -65,8 +65,11 @@ std::string point_id(std::string_view text, const PayloadJson& payload) {
   const bool is_absent =
       id == payload.end() || id->is_null() || (id->is_string() && id->get_ref<const std::string&>().empty());
   if (is_absent) return sha256_of(text);
-  // No text of a line begins with NUL.
-  return sha256_of(std::string(1, '\0') + "id " + id->dump());
+  // No text begins with a byte that UTF-8 does not have.
+  return sha256_of(
+      "\xff"
+      "id " +
+      id->dump());
 }
 
 void embed_to_store(const StoreTarget& target, const OpenEncoder& encoder, const embedding::Texts& texts,

@@ -149,17 +149,18 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
   vector_store::SearchRequest request = request_of(search);
   // Before the model is loaded: a wrong address is known at once.
   const OpenCollection collection = open(search);
+  if (search.is_hybrid && collection.facts.sparse_dimension == 0) {
+    throw Error(ErrorCode::usage,
+                fmt::format("--hybrid: '{}' has dense vectors alone; 'gpux embed --to --hybrid' stores "
+                            "both",
+                            collection.store->shown()));
+  }
   const OpenEncoder encoder = open_encoder(flags, context);
-  const std::optional<Pipeline> ranker = open_reranker(search, flags, context);
   vector_store::require_searchable(collection.facts, encoder.embedder->encoder().model().name,
                                    "sha256:" + encoder.digest, encoder.dimension, collection.store->shown());
+  const std::optional<Pipeline> ranker = open_reranker(search, flags, context);
   request.vector = encoder.embedder->embed(query, encoder.options);
   if (search.is_hybrid) {
-    if (collection.facts.sparse_dimension == 0) {
-      throw Error(ErrorCode::usage,
-                  fmt::format("--hybrid: '{}' has dense vectors alone; 'gpux embed --to --hybrid' stores both",
-                              collection.store->shown()));
-    }
     embedding::EmbedOptions options = sparse_options(encoder);
     options.role = embedding::TextRole::query;
     embedding::Embedding sparse = encoder.embedder->represent(query, options);

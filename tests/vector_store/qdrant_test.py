@@ -93,7 +93,7 @@ class Qdrant(AnyStore, unittest.TestCase):
         embed, search = ("embed", "encoder", "a", "--to"), ("search", "-m", "encoder", "a", "--in")
         table = [
             ((*search, self.url("nothing")), 7, "there is no collection of gpux"),
-            ((*embed, self.url("theirs")), 6, "gpux has not made it"),
+            ((*embed, self.url("theirs")), 6, "without facts of gpux"),
             (("embed", "other", "a", "--to", self.url("mine")), 6, "has vectors of model 'encoder' (sha256:"),
             (("search", "-m", "other", "a", "--in", self.url("mine")), 6, "has vectors of model 'encoder' (sha256:"),
             ((*embed, f"qdrant://:wrong@{self.address}/mine"), 11, "QDRANT_API_KEY has the key"),
@@ -121,20 +121,19 @@ class Qdrant(AnyStore, unittest.TestCase):
     def test_of_two_that_make_a_collection_the_models_are_compared(self) -> None:
         if not isinstance(self.points, qdrant_server.LocalPoints):
             self.skipTest("changes what the server of this test keeps")
-        points, create = self.points, self.points.create
+        points, names = self.points, self.points.names
+        self.program.succeed("embed", "other", "b", "--to", self.url("raced"))
 
-        def create_after_another(name: str, body: qdrant_server.Body) -> None:
-            create(name, body)
-            if name != "raced":
-                return
-            for point in points.points["gpux_collections"].values():
-                point["payload"]["digest"] = "sha256:00"
-            raise qdrant_server.Refused(409, "Wrong input: Collection `raced` already exists!")
+        def create_after_another(name: str, _: qdrant_server.Body) -> None:
+            points.names = names  # type: ignore[method-assign]
+            raise qdrant_server.Refused(409, f"Wrong input: Collection `{name}` already exists!")
 
+        # The other one makes it behind the question whether it is there.
+        points.names = lambda: names() - {"raced"}  # type: ignore[method-assign]
         points.create = create_after_another  # type: ignore[method-assign]
         line = self.program.fail("embed", "encoder", "a", "--to", self.url("raced"), code=6)
-        self.assertIn("has vectors of model 'encoder' (sha256:00)", line)
-        self.assertEqual(points.count("raced", {}), 0)
+        self.assertIn("has vectors of model 'other' (sha256:", line)
+        self.assertEqual(points.count("raced", {}), 1)
 
     def test_a_daemon_writes_each_event_once(self) -> None:
         state = {"output": "out", "model": "encoder", "sources": {"in": {"directory": "events"}}}

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "embedding/sparse_vector.h"
+#include "gpux/error.h"
 #include "vector_store/filter.h"
 
 namespace gpux::vector_store {
@@ -120,6 +123,11 @@ Matches search_sparse(const SearchedFile& searched, const SearchRequest& request
 
 Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
   SearchRequest request = asked;
+  const std::size_t dimension = searched.file.facts.dimension;
+  if (!request.vector.empty() && request.vector.size() != dimension) {
+    throw Error(ErrorCode::invalid_input, fmt::format("the vector has {} dimensions, and those of the file have {}",
+                                                      request.vector.size(), dimension));
+  }
   request.count = std::min(request.count, searched.points.size());
   if (request.vector.empty()) return search_sparse(searched, request);
   Matches matches;

@@ -89,7 +89,10 @@ class FileStore final : public VectorStore {
 bool FileStore::read() {
   if (read_) return true;
   std::error_code missing;
-  if (!fs::exists(file_, missing)) return false;
+  if (!fs::exists(file_, missing)) {
+    if (missing) throw_file_error("open", file_, missing.value());
+    return false;
+  }
   auto file = std::make_unique<ReadFile>();
   file->mapped = MappedFile(file_);
   file->content = read_vectors_file(file->mapped.bytes(), url_.shown);
@@ -115,7 +118,7 @@ void FileStore::require_lock() {
   std::error_code error;
   file_ = fs::weakly_canonical(fs::absolute(file_), error);
   if (error) throw_file_error("open", url_.address, error.value());
-  fs::create_directories(file_.parent_path(), error);
+  error = make_folders(file_.parent_path());
   if (error) throw_file_error("make the folder", file_.parent_path(), error.value());
   lock_ = FileLock::try_exclusive(file_.string() + ".lock");
   if (!lock_) throw Error(ErrorCode::storage, fmt::format("'{}': another process writes it", url_.shown));
@@ -250,10 +253,14 @@ void FileStore::finish() {
   require_collection();
   const std::size_t segments = read_->content.segments.size(), points = read_->content.points;
   const bool has_small_segments = segments > max_segments && points / segments < min_mean_points;
-  if (has_small_segments || read_->points.replaced() > points / 4) write_few_segments();
-  const std::size_t current = read_->points.size();
   // A tenth may lie behind the index, and is compared.
-  if (current >= min_indexed_points && read_->content.indexed < read_->content.points * 9 / 10) add_graph();
+  const bool needs_graph =
+      read_->points.size() >= min_indexed_points && read_->content.indexed < read_->content.points * 9 / 10;
+  // A new file has no graph: small segments alone are not worth a new one.
+  const bool joins = has_small_segments && (read_->content.indexed == 0 || needs_graph);
+  const bool drops = read_->points.replaced() > points / 4;
+  if (joins || drops) write_few_segments();
+  if (needs_graph || (drops && read_->points.size() >= min_indexed_points)) add_graph();
 }
 
 }  // namespace

@@ -124,10 +124,10 @@ void PostgresStore::create(const CollectionFacts& facts) {
     throw Error(ErrorCode::invalid_input, fmt::format("'{}': vectors of {} dimensions; pgvector takes {}", url_.shown,
                                                       facts.dimension, max_postgres_dimension));
   }
-  require_extension();
   Transaction transaction(connection_);
   // Of two processes that make a collection at the same time, one waits for the other.
   connection_.run("SELECT pg_advisory_xact_lock(hashtext($1))", {std::string(facts_table)});
+  require_extension();
   if (const auto stored = read_facts()) {
     require_same_vectors(*stored, facts, url_.shown);
     if (stored->precision != facts.precision) {
@@ -215,7 +215,11 @@ void PostgresStore::finish() {
         "have {}",
         url_.shown, max_indexed_dimension, facts.dimension);
   } else {
+    // Of two processes that end at the same time, one waits, and finds the index of the other.
+    Transaction transaction(connection_);
+    connection_.run("SELECT pg_advisory_xact_lock(hashtext($1))", {index}, index_limit);
     connection_.run(index, {}, index_limit);
+    transaction.commit();
   }
   // None for the sparse vectors: pgvector's takes 1,000 of their elements at most, and texts have more.
 }

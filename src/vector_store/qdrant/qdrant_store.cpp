@@ -149,12 +149,17 @@ void QdrantStore::create(const CollectionFacts& facts) {
   }
   if (exists(url_.collection)) {
     throw Error(ErrorCode::invalid_input,
-                fmt::format("'{}': the collection is there, and gpux has not made it", url_.shown));
+                fmt::format("'{}': the collection is there without facts of gpux: another program has made it, or a "
+                            "call that was interrupted",
+                            url_.shown));
   }
-  // The facts first: a collection without facts would be refused by the next call.
-  write_facts(facts);
-  // Of two processes that make it at the same time, one is refused (409), and the facts are those of the later.
-  send(Method::put, path(), collection_body(facts).dump(), 409);
+  // Of two processes that make it at the same time, one is refused (409): the facts are of the one that made it. They
+  // come behind it, and were they before, those of the other could take their place.
+  if (send(Method::put, path(), collection_body(facts).dump(), 409).status != 409) {
+    write_facts(facts);
+    facts_ = facts;
+    return;
+  }
   require_same_vectors(known_facts(), facts, url_.shown);
 }
 
