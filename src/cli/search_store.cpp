@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,7 +20,8 @@
 #include "cli/table.h"
 #include "embedding/top_k.h"
 #include "gpux/error.h"
-#include "gpux/pipeline.h"
+#include "model/open_model.h"
+#include "pipeline/pipeline.h"
 #include "vector_store/vector_store.h"
 
 namespace gpux::cli {
@@ -85,49 +89,45 @@ vector_store::SearchRequest request_of(const StoreSearch& search) {
   return request;
 }
 
-template <typename Value>
-std::optional<Value> value_of(const MaybeSetting<Value>& setting) {
-  return setting ? std::optional(setting->value) : std::nullopt;
-}
+struct Reranker {
+  OpenModel model;
+  Runtime runtime;
+};
 
-// Where and how the model of the vectors runs, the reranker runs, too.
-ModelOptions reranker_options(const LoadRequest& load) {
-  ModelOptions options;
-  options.provider = value_of(load.provider).value_or("");
-  options.provider_from = "--provider";
-  options.strict = value_of(load.strict);
-  options.device = value_of(load.device);
-  options.memory_bytes = value_of(load.memory_bytes);
-  options.intra_threads = value_of(load.intra_threads);
-  options.inter_threads = value_of(load.inter_threads);
-  options.optimization = value_of(load.optimization);
-  options.cache_directory = value_of(load.cache_directory).value_or("");
-  options.timeout = value_of(load.timeout);
-  options.provider_libraries = load.provider_libraries;
-  return options;
-}
-
-std::optional<Pipeline> open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
+// It runs as the model of the vectors does, with all of its flags, and in a worker where that does.
+std::optional<Reranker> open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
   if (search.reranker.empty()) return std::nullopt;
-  return Pipeline(pull_argument(search.reranker, flags.pull, context), reranker_options(flags.load));
+  OpenModel model = open_model(pull_argument(search.reranker, flags.pull, context), {}, flags.load);
+  model.open_inputs();
+  if (!model.pipeline || model.pipeline->settings().task != pipeline::Task::text_ranking) {
+    throw Error(ErrorCode::usage, fmt::format("--rerank: '{}' ranks no texts; accepted: cross-encoders, whose task is "
+                                              "text-ranking",
+                                              search.reranker));
+  }
+  Runtime runtime = model.load();
+  return Reranker{std::move(model), std::move(runtime)};
 }
 
 // The scores are the reranker's. More are found than are wanted: those that it prefers may be among them.
-std::vector<FoundPoint> rerank(const Pipeline& ranker, const StoreSearch& search, const std::string& query,
+std::vector<FoundPoint> rerank(const Reranker& ranker, const StoreSearch& search, const std::string& query,
                                std::vector<FoundPoint> found) {
+  if (found.empty()) return found;
   std::vector<std::string> texts;
   for (const FoundPoint& point : found) texts.push_back(point.text);
-  std::vector<FoundPoint> ranked;
-  for (const RankedText& one : ranker.rank(query, texts)) {
-    if (ranked.size() == search.count) break;
-    ranked.push_back(std::move(found[one.index]));
-    ranked.back().score = one.score;
-  }
-  return ranked;
+  const auto count = static_cast<std::int64_t>(texts.size());
+  const NamedValues outputs = pipeline::infer(
+      *ranker.model.pipeline, ranker.runtime,
+      {{"query", Tensor::of_strings({1}, {query})}, {"text", Tensor::of_strings({count}, std::move(texts))}},
+      {.timeout = ranker.model.settings.timeout(), .outputs = {"scores"}});
+  const std::span<const float> scores = outputs.front().second.tensor()->as<float>();
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].score = scores[i];
+  std::ranges::stable_sort(found, std::greater(), &FoundPoint::score);
+  found.resize(std::min(found.size(), search.count));
+  return found;
 }
 
 void run(const OpenCollection& collection, const StoreSearch& search, const std::string& query,
-         const vector_store::SearchRequest& request, const std::optional<Pipeline>& ranker, const Context& context) {
+         const vector_store::SearchRequest& request, const std::optional<Reranker>& ranker, const Context& context) {
   VectorStore& store = *collection.store;
   embedding::require_query(request.vector, collection.facts.distance);
   const auto start = std::chrono::steady_clock::now();
@@ -158,7 +158,7 @@ void search_store(const StoreSearch& search, const EncoderFlags& flags, const st
   const OpenEncoder encoder = open_encoder(flags, context);
   vector_store::require_searchable(collection.facts, encoder.embedder->encoder().model().name,
                                    "sha256:" + encoder.digest, encoder.dimension, collection.store->shown());
-  const std::optional<Pipeline> ranker = open_reranker(search, flags, context);
+  const std::optional<Reranker> ranker = open_reranker(search, flags, context);
   request.vector = encoder.embedder->embed(query, encoder.options);
   if (search.is_hybrid) {
     embedding::EmbedOptions options = sparse_options(encoder);
