@@ -39,7 +39,7 @@ class TextFile {
 
   virtual bool next(std::string& text) = 0;
 
-  /// What stands beside the text that next() gave last.
+  /// The other fields of the record whose text next() gave last.
   [[nodiscard]] virtual nlohmann::json fields() const = 0;
 
   [[nodiscard]] virtual std::uint64_t bytes_read() const = 0;

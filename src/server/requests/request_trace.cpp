@@ -51,7 +51,7 @@ class Traced : public http::CompletedExchange {
     const http::Headers& headers = CompletedExchange::request().headers;
     names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
     if (!options_.spans) return;
-    // The span that is recorded is the one that the client is told.
+    // The span that is recorded is the one in the answer to the client.
     if (!names_.traceparent.empty()) names_.traceparent = options_.spans->context().traceparent();
     options_.spans->set("gpux.request.id", names_.id);
   }

@@ -7,7 +7,7 @@
 
 namespace gpux::server::console {
 
-/// A value that takes long to read, and is kept for a while. Thread-safe; whoever asks while it is read waits.
+/// A value that takes long to read, and is kept for a while. Thread-safe; a thread that asks while it is read waits.
 template <typename Value>
 class KeptValue {
  public:
