@@ -279,7 +279,8 @@ def usearch_component() -> Component:
         homepage="https://github.com/unum-cloud/usearch",
         sha256=crate["checksum"],
         linkages={"headers"},
-        notices=[],
+        # The crate has no file of its licence; this one's text names no holder.
+        notices=[Path("/usr/share/common-licenses/Apache-2.0")],
     )
 
 

@@ -36,12 +36,27 @@ bool ends_sentence(const std::string& word) {
   return word.ends_with('.') || word.ends_with('?') || word.ends_with('!');
 }
 
+// mandoc counts a character beyond ASCII as the escape that it reads it as: \[u2026].
+std::size_t width_in_source(std::string_view text) {
+  constexpr std::size_t escape_width = 8;
+  std::size_t width = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      ++width;
+    } else if (byte >= 0xC0) {
+      width += escape_width;
+    }
+  }
+  return width;
+}
+
 // Short lines, and each sentence on a line of its own, as mdoc(7) asks for.
 std::string wrapped(const std::string& text) {
   std::string result, line;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > line_width) {
+    if (!line.empty() && width_in_source(line) + 1 + width_in_source(word) > line_width) {
       result += escaped(line) + "\n";
       line.clear();
     }
