@@ -140,6 +140,7 @@ void add_chat(CLI::App& program, Context& context) {
                       "more values of the chat template, as a JSON object: {\"enable_thinking\": false}");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
+  add_isolation_flag(*command, flags->load, WorkerUse::restarted);
   add_timeout_flag(*command, flags->load);
   command->footer(
       "On a terminal it is a conversation; /help lists its commands. From a pipe, each line that is not blank is\n"

@@ -79,6 +79,7 @@ void add_generate(CLI::App& program, Context& context) {
   command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
   add_load_flags(*command, flags->load);
+  add_isolation_flag(*command, flags->load, WorkerUse::once);
   add_timeout_flag(*command, flags->load);
   command->footer(
       "Examples:\n"

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "generation/decoder_service.h"
 #include "isolation/worker_process.h"
 
 namespace gpux::cli {
@@ -15,7 +16,7 @@ void add_worker(CLI::App& program, Context& /*context*/) {
   CLI::App* command = program.add_subcommand("worker", "Run a model for 'gpux serve --isolation process'");
   command->group("");
   command->add_option("MODEL", *model, "shown in the list of processes");
-  command->callback([model] { runtime::run_worker(isolation::worker_socket); });
+  command->callback([model] { runtime::run_worker(isolation::worker_socket, generation::make_decoder_service); });
 }
 
 }  // namespace gpux::cli

@@ -45,7 +45,9 @@ void CacheBudget::measure() {
   const std::uint64_t usable = usable_memory_bytes(Machine::this_one()), resident = resident_bytes();
   const std::lock_guard lock(mutex_);
   if (!is_measured_) return;
-  const CacheLimits limits = cache_limits(usable, memory_, resident - std::min(resident, held()) + worker_bytes_);
+  // Keys and values are in this process, or in a worker.
+  const std::uint64_t taken = resident + worker_bytes_;
+  const CacheLimits limits = cache_limits(usable, memory_, taken - std::min(taken, held()));
   limit_ = limits.limit_bytes;
   free_ = limits.free_bytes;
 }

@@ -7,11 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
-#include "generation/copied_caches.h"
-#include "generation/device_caches.h"
-#include "generation/host_caches.h"
-#include "gpux/error.h"
+#include "generation/make_caches.h"
 
 namespace gpux::generation {
 namespace {
@@ -24,41 +20,15 @@ bool computes_pairs(const Runtime& runtime) {
   });
 }
 
-std::unique_ptr<SequenceCaches> make_caches(const Runtime& runtime, runtime::SessionReplica& session,
-                                            const DecoderSignature& signature, std::size_t slots) {
-  const bool is_on_device = session.makes_on_device(signature.layers.front().present_key);
-  if (!signature.writes_in_place) return std::make_unique<CopiedCaches>(session, signature, slots);
-  if (!is_on_device) return std::make_unique<HostCaches>(session, signature, slots);
-  try {
-    return std::make_unique<DeviceCaches>(runtime, session, signature, slots);
-  } catch (const Error& error) {
-    log::info("keys and values are not moved on the device: {}", error.message());
-    return std::make_unique<CopiedCaches>(session, signature, slots);
-  }
-}
-
 }  // namespace
 
 Verdict verdict_of_first_token(Runtime runtime) {
   const std::vector<std::uint32_t> token{0};
   const Decoder::Row row{0, token};
-  if (!runtime.worker()) {
-    Decoder decoder(std::move(runtime), 1);
-    decoder.reserve(token.size(), {0});
-    (void)decoder.run(0, {&row, 1});
-    return decoder.verdict();
-  }
-  const DecoderSignature signature = require_decoder(runtime.info());
-  NamedValues inputs = token_inputs({&row, 1}, signature);
-  const CacheLayout& cache = signature.cache;
-  const Value none(Tensor::allocate(cache.type, {1, cache.heads, 0, cache.head_size}));
-  for (const DecoderSignature::Layer& layer : signature.layers) {
-    inputs.emplace_back(layer.past_key, none);
-    inputs.emplace_back(layer.past_value, none);
-  }
-  const NamedValues outputs = runtime.infer(inputs, {.outputs = {signature.names.logits}});
-  (void)last_logits(*outputs.front().second.tensor());
-  return runtime.verdict();
+  Decoder decoder(std::move(runtime), 1);
+  decoder.reserve(token.size(), {0});
+  (void)decoder.run(0, {&row, 1});
+  return decoder.verdict();
 }
 
 Decoder::Decoder(Runtime runtime, std::size_t slots)

@@ -13,7 +13,7 @@
 
 namespace gpux::generation {
 
-/// Runs one token without earlier ones, also in a worker process: a decoder for which it works is one. Errors of
+/// Runs one token without earlier ones: a decoder for which it works is one. Errors of
 /// require_decoder() and Runtime::infer(); invalid_model.
 Verdict verdict_of_first_token(Runtime runtime);
 
@@ -55,6 +55,9 @@ class Decoder {
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept { caches_->release(slot, first, end); }
 
   [[nodiscard]] bool can_batch() const noexcept { return caches_->can_batch(); }
+
+  /// SequenceCaches::is_shared_with_worker().
+  [[nodiscard]] bool is_shared_with_worker() const noexcept { return caches_->is_shared_with_worker(); }
 
   /// Runs of single tokens must have an even number of rows, so that a row's digits do not depend on the others: ONNX
   /// Runtime's CPU provider may compute the rows of a 4-bit or 8-bit product in pairs, and the last of an odd number

@@ -99,11 +99,23 @@ void Engine::State::measure_vocabulary() {
   for (std::size_t slot = 0; slot < 3; ++slot) decoder.release(slot, 0, tokens.size());
 }
 
+std::uint64_t cache_address_bytes(const CacheLayout& cache, std::size_t context_length,
+                                  const GeneratorOptions& options) noexcept {
+  const std::uint64_t tokens = (options.context_length != 0 ? options.context_length : context_length) + 1;
+  // Where they grow, the earlier ones are still there, and some addresses are left to all else.
+  constexpr std::uint64_t times = 2, spare = std::uint64_t{256} << 20;
+  return times * tokens * (options.max_sequences + spare_slots) * cache.bytes_per_token() + spare;
+}
+
 Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options,
                std::shared_ptr<CacheBudget> budget) {
   check(options);
   state_ =
       std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options, std::move(budget));
+  if (state_->decoder.is_shared_with_worker()) {
+    state_->watcher =
+        start_thread<std::jthread>([state = state_.get()](const std::stop_token& end) { state->watch(end); });
+  }
   state_->thread = start_thread([state = state_.get()] { state->work(); });
 }
 
@@ -137,6 +149,7 @@ Engine::Ticket Engine::submit(EngineRequest request) {
   state_->waiting.push_back({id, std::move(sequence)});
   ++state_->open;
   state_->changed.notify_all();
+  state_->watched.notify_all();
   return id;
 }
 

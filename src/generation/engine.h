@@ -12,6 +12,7 @@
 
 #include "generation/bad_words.h"
 #include "generation/cache_budget.h"
+#include "generation/key_value_cache.h"
 #include "generation/model_files.h"
 #include "gpux/error.h"
 #include "gpux/generator.h"
@@ -118,6 +119,11 @@ class Engine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The most addresses that the keys and values of an engine are laid out in, for `context_length` tokens a text where the
+/// options give none, whether there is memory behind them or not. Pure.
+std::uint64_t cache_address_bytes(const CacheLayout& cache, std::size_t context_length,
+                                  const GeneratorOptions& options) noexcept;
 
 /// The tokens of a prompt, UTF-8, with those that the tokenizer adds around a text. Error invalid_input.
 std::vector<std::uint32_t> prompt_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,

@@ -84,12 +84,18 @@ std::size_t Engine::State::left_of_prompt(SequenceId id) const {
 }
 
 // What a run throws ends its sequences, and no others.
-std::optional<Error> Engine::State::run(std::size_t first_slot, std::span<const Decoder::Row> rows, Tensor& logits) {
+std::optional<Engine::State::RunFailure> Engine::State::run(const std::vector<SequenceId>& ids, std::size_t first_slot,
+                                                            std::span<const Decoder::Row> rows, Tensor& logits) {
+  begin_watching(ids);
   try {
     logits = decoder.run(first_slot, rows);
+    (void)end_watching();
     return std::nullopt;
+  } catch (const CachesLost& loss) {
+    return RunFailure{
+        .error = loss, .was_stopped = end_watching(), .has_lost_caches = true, .had_taken_run = loss.had_taken_run()};
   } catch (...) {
-    return caught_error();
+    return RunFailure{.error = caught_error(), .was_stopped = end_watching()};
   }
 }
 
@@ -99,6 +105,10 @@ bool Engine::State::advance(SequenceId id, std::span<const float> logits) {
     Sequence& own = *running.at(id).sequence;
     const bool is_in_prompt = own.is_in_prompt();
     count([&](EngineStatistics& counts) { ++(is_in_prompt ? counts.prompt_tokens : counts.generated_tokens); });
+    if (decoder.is_shared_with_worker()) {
+      own_logits.assign(logits.begin(), logits.end());
+      logits = own_logits;
+    }
     const std::optional<FinishReason> reason = own.advance(logits);
     if (!reason) return true;
     const std::unique_ptr<Sequence> sequence = take_out(id);
@@ -122,7 +132,7 @@ void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
   }
   const Decoder::Row row{past, one.sequence->tokens().subspan(past, tokens)};
   Tensor logits;
-  if (const std::optional<Error> error = run(slot, {&row, 1}, logits)) return fail(id, *error);
+  if (const auto failure = run({id}, slot, {&row, 1}, logits)) return end_after_run({id}, *failure);
   slots.add_prompt(slot, tokens);
   prompt_tokens_in_turn += tokens;
   count([&](EngineStatistics& counts) {
@@ -163,7 +173,7 @@ void Engine::State::run_decode() {
     return end_longest(ids, caught_error());
   }
   Tensor logits;
-  if (const std::optional<Error> error = run(0, rows, logits)) return end_after_run(ids, *error);
+  if (const auto failure = run(ids, 0, rows, logits)) return end_after_run(ids, *failure);
   count([](EngineStatistics& counts) { ++counts.steps; });
   for (std::size_t i = 0; i < ids.size(); ++i) slots.add_generated(i);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -174,12 +184,29 @@ void Engine::State::run_decode() {
 }
 
 // A device without memory for all texts may have it for the shorter ones.
-void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const Error& error) {
+void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure) {
+  const Error& error = failure.error;
+  if (failure.was_stopped) end_unwanted();
+  if (failure.has_lost_caches) return begin_anew(ids, failure);
+  // Those that are left run again.
+  if (failure.was_stopped && error.code() == ErrorCode::interrupted) return;
   if (error.code() == ErrorCode::resource_exhausted && ids.size() > 1) {
     const auto size_of = [&](SequenceId id) { return slots[running.at(id).slot].size; };
     return fail(*std::ranges::max_element(ids, {}, size_of), error);
   }
   for (const SequenceId id : ids) fail(id, error);
+}
+
+// The worker process has ended, with all keys and values. The texts of the run that it had begun may be the reason; the
+// others go on with the tokens that they have.
+void Engine::State::begin_anew(const std::vector<SequenceId>& ids, const RunFailure& failure) {
+  for (const SequenceId id : ids) {
+    const auto found = running.find(id);
+    if (found == running.end() || !failure.had_taken_run || found->second.sequence->may_begin_again()) continue;
+    fail(id, failure.error);
+  }
+  while (!running.empty()) preempt(running.begin()->first);
+  clear_kept();
 }
 
 // There is no memory for the next token of the longest texts. The others go on.

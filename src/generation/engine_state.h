@@ -10,12 +10,14 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "generation/decoder.h"
 #include "generation/engine.h"
 #include "generation/sequence.h"
+#include "generation/run_watch.h"
 #include "generation/slot_table.h"
 #include "generation/step_plan.h"
 
@@ -27,6 +29,12 @@ struct Engine::State {
   struct Waiting {
     SequenceId id;
     std::unique_ptr<Sequence> sequence;
+  };
+
+  struct RunFailure {
+    Error error;
+    bool was_stopped = false;  // by watch()
+    bool has_lost_caches = false, had_taken_run = false;
   };
 
   struct Running {
@@ -50,6 +58,7 @@ struct Engine::State {
   std::uint64_t turns = 0;                // of prompts
   std::size_t prompt_tokens_in_turn = 0;
   bool is_short_of_memory = false;  // which other engines have
+  std::vector<float> own_logits;    // a row of them that no other process can change
 
   // Used by all threads, under the mutex.
   mutable std::mutex mutex;
@@ -63,7 +72,13 @@ struct Engine::State {
   std::shared_ptr<CacheBudget> budget;
   std::unique_ptr<CacheShare> share;  // before those that release() uses
 
+  // Where the decoder is in a worker process: the run that is under way, for watch().
+  std::optional<WatchedRun> watched_run;
+  bool is_run_stopped = false;
+  std::condition_variable_any watched;
+
   std::thread thread;
+  std::jthread watcher;  // last: it uses the rest
 
   State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given,
         std::shared_ptr<CacheBudget> shared_budget);
@@ -79,11 +94,13 @@ struct Engine::State {
   void publish(std::uint64_t limit);
   void run_step();
   [[nodiscard]] std::size_t left_of_prompt(SequenceId id) const;
-  std::optional<Error> run(std::size_t first_slot, std::span<const Decoder::Row> rows, Tensor& logits);
+  std::optional<RunFailure> run(const std::vector<SequenceId>& ids, std::size_t first_slot,
+                                std::span<const Decoder::Row> rows, Tensor& logits);
   bool advance(SequenceId id, std::span<const float> logits);
   void run_prompt(SequenceId id, std::size_t tokens);
   void run_decode();
-  void end_after_run(const std::vector<SequenceId>& ids, const Error& error);
+  void end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure);
+  void begin_anew(const std::vector<SequenceId>& ids, const RunFailure& failure);
   void end_longest(const std::vector<SequenceId>& ids, const Error& error);
 
   // engine_admission.cpp: which text gets a slot.
@@ -107,6 +124,11 @@ struct Engine::State {
   [[nodiscard]] SequenceId next_to_preempt() const;
   bool make_room(std::size_t tokens);
   void wait_for_memory(SequenceId oldest);
+
+  // engine_watch.cpp: ends runs in a worker process that nobody waits for.
+  void begin_watching(const std::vector<SequenceId>& ids);
+  bool end_watching();
+  void watch(const std::stop_token& end);
 
   // engine_ends.cpp: how texts end.
   void count_end(const std::optional<Error>& error, bool is_cancelled);

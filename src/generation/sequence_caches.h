@@ -8,9 +8,23 @@
 #include <vector>
 
 #include "generation/decoder_run.h"
+#include "gpux/error.h"
 #include "gpux/tensor.h"
 
 namespace gpux::generation {
+
+/// The worker process that had the keys and values has ended: all slots are empty, and the next run is one of a worker
+/// that was started meanwhile.
+class CachesLost : public Error {
+ public:
+  CachesLost(const Error& error, bool had_taken_run) : Error(error), had_taken_run_(had_taken_run) {}
+
+  /// Whether the run may be the reason: the worker had begun it.
+  [[nodiscard]] bool had_taken_run() const noexcept { return had_taken_run_; }
+
+ private:
+  bool had_taken_run_;
+};
 
 /// The keys and values of a decoder's sequences, each in a slot, and the runs that continue them: what differs with
 /// where a model has them. Not thread-safe.
@@ -23,7 +37,7 @@ class SequenceCaches {
 
   /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
   /// The logits of each row's last token, float32[rows, vocabulary]. If it throws, what the slots hold behind `past` is
-  /// not determined. Errors of Runtime::infer(); interrupted.
+  /// not determined. Errors of Runtime::infer(); interrupted; CachesLost.
   [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) = 0;
 
   /// Whether a run of several rows is cheaper than running them one by one.
@@ -44,6 +58,9 @@ class SequenceCaches {
   /// Releases the memory of the tokens from `first` to before `end`. If that fails, as on a lost device, they are
   /// dropped when the slot runs again.
   virtual void release(std::size_t slot, std::size_t first, std::size_t end) noexcept = 0;
+
+  /// Whether another process may write to logits while they are held.
+  [[nodiscard]] virtual bool is_shared_with_worker() const noexcept { return false; }
 
   /// A note of the verdict.
   [[nodiscard]] virtual std::optional<std::string> note() const { return std::nullopt; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@ struct LoadFacts {
   std::string pulled_from;
   std::string isolation_reason;  ///< why the model runs where it does, for the verdict; may be empty
   CrashedProviders crashed_providers;
+  /// Addresses for keys and values that a worker may reserve beyond its limit of memory.
+  std::uint64_t cache_address_bytes = 0;
 };
 
 inline const LoadFacts& facts_of(const LoadOptions& options) {

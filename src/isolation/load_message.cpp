@@ -222,6 +222,7 @@ Json json_of(const LoadOptions& options) {
   json["cache_precision"] = static_cast<int>(cache_precision);
   json["expected_sizes"] = json_of(expected_sizes);
   json["crashed_providers"] = json_of(facts_of(options).crashed_providers);
+  json["cache_address_bytes"] = facts_of(options).cache_address_bytes;
   return json;
 }
 
@@ -253,7 +254,11 @@ LoadOptions options_from(const Json& json) {
   options.cache_precision = static_cast<CachePrecision>(json.at("cache_precision").get<int>());
   options.expected_sizes = expected_sizes_from(json.at("expected_sizes"));
   CrashedProviders crashed = pairs_from(json.at("crashed_providers"));
-  if (!crashed.empty()) change_facts(options, [&](LoadFacts& facts) { facts.crashed_providers = std::move(crashed); });
+  const auto cache_address_bytes = json.at("cache_address_bytes").get<std::uint64_t>();
+  change_facts(options, [&](LoadFacts& facts) {
+    facts.crashed_providers = std::move(crashed);
+    facts.cache_address_bytes = cache_address_bytes;
+  });
   return options;
 }
 

@@ -77,12 +77,14 @@ struct ReceivedMessage {
 /// The number of none: they begin with 1.
 inline constexpr std::uint64_t no_run = 0;
 
-/// A run of the model. The values are in the input block, behind the mark of run_mark.h.
+/// A run of the model, or a call of the service beside it. The values are in the input block, behind the mark of
+/// run_mark.h.
 struct RunRequest {
   std::uint64_t run = 0;  ///< the number of the run
   ValuesPlace values;
   std::uint32_t slot = 0;                              ///< index of the output block
   std::uint8_t has_new_input = 0, has_new_output = 0;  ///< descriptors that come with it, in this order
+  std::uint8_t is_call = 0;                            ///< of the service: RemoteSession::call()
 };
 
 /// The end of a run: values in the output block, or an error, whose message follows. Or, before it, a wish for a larger

@@ -65,7 +65,10 @@ class Event {
 
 /// One worker, from its start to its end.
 struct Connection {
-  Connection(const std::string& label, Sandbox sandbox) : process(label, sandbox) {}
+  Connection(std::uint64_t number_of_worker, const std::string& label, Sandbox sandbox)
+      : number(number_of_worker), process(label, sandbox) {}
+
+  const std::uint64_t number;
 
   WorkerProcess process;  ///< of the thread that supervises it; id() of all
   Clock::time_point started = Clock::now();
@@ -134,6 +137,7 @@ struct RemoteSession::State {
   LoadedIdentity identity;    ///< of the first load, with the files; of the thread that supervises
   Event event;                ///< something for the thread to look at
   std::atomic<std::uint64_t> last_run = 0;
+  std::uint64_t started_workers = 0;  ///< of the thread that supervises
 
   mutable std::mutex mutex;
   std::condition_variable_any changed;
@@ -156,7 +160,7 @@ struct RemoteSession::State {
   std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop, WorkerAbsence absence);
   std::optional<NamedValues> attempt(const std::shared_ptr<Connection>& connection, const NamedValues& inputs,
                                      const std::vector<std::size_t>& wanted, const ExpectedValues& expected,
-                                     const std::stop_token& stop);
+                                     const std::stop_token& stop, RunTarget target = RunTarget::model);
   std::optional<NamedValues> finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
                                     std::uint64_t run, const ExpectedValues& expected, const std::stop_token& stop);
   void count_repeated();
@@ -268,13 +272,14 @@ bool RemoteSession::State::renew(Connection& connection) {
 std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<Connection>& connection,
                                                          const NamedValues& inputs,
                                                          const std::vector<std::size_t>& wanted,
-                                                         const ExpectedValues& expected, const std::stop_token& stop) {
+                                                         const ExpectedValues& expected, const std::stop_token& stop,
+                                                         RunTarget target) {
   std::unique_ptr<RunChannel> channel = connection->channels.take();
   if (channel == nullptr) return std::nullopt;
   const std::uint64_t run = ++last_run;
   bool is_sent = false;
   try {
-    is_sent = channel->send(run, inputs, wanted);
+    is_sent = channel->send(run, inputs, wanted, target);
   } catch (const Error&) {
     connection->channels.give_back(std::move(channel));
     throw;
@@ -419,7 +424,7 @@ std::shared_ptr<Connection> RemoteSession::State::start() {
   const Clock::time_point begin = Clock::now();
   Error failure(ErrorCode::internal, "");
   try {
-    auto connection = std::make_shared<Connection>(name, options.sandbox);
+    auto connection = std::make_shared<Connection>(++started_workers, name, options.sandbox);
     {
       const std::lock_guard lock(mutex);
       process_id = connection->process.id();
@@ -552,6 +557,22 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
   }
   throw Error(ErrorCode::provider_unavailable,
               fmt::format("{}; {} workers in turn ended before they began the run", end, max_attempts));
+}
+
+std::uint64_t RemoteSession::wait_for_worker(const std::stop_token& stop) const {
+  return state_->wait_for_worker(stop, WorkerAbsence::wait)->number;
+}
+
+NamedValues RemoteSession::call(std::uint64_t worker, const NamedValues& inputs, const ExpectedValues& expected,
+                                const std::stop_token& stop) const {
+  const std::shared_ptr<Connection> connection = state_->wait_for_worker(stop, WorkerAbsence::wait);
+  if (connection->number != worker) {
+    const std::lock_guard lock(state_->mutex);
+    throw WorkerEnded::before_run(state_->last_end);
+  }
+  std::optional<NamedValues> results = state_->attempt(connection, inputs, {}, expected, stop, RunTarget::service);
+  if (!results) throw WorkerEnded::before_run(state_->wait_for_end(*connection));
+  return *std::move(results);
 }
 
 void RemoteSession::limit_computing(std::size_t runs) const {

@@ -14,13 +14,27 @@
 #include "gpux/runtime.h"
 #include "gpux/tensor.h"
 #include "isolation/load_message.h"
+#include "isolation/value_encoding.h"
 
 namespace gpux::isolation {
 
-/// The worker ended during a run that it had taken, which may be the run's fault: it is not repeated.
+/// The worker ended during a run that it had taken, which may be the run's fault: it is not repeated. Or it ended, and a
+/// call was for that worker alone.
 class WorkerEnded : public Error {
  public:
   using Error::Error;
+
+  static WorkerEnded before_run(const std::string& message) {
+    WorkerEnded ended(ErrorCode::internal, message);
+    ended.had_taken_run_ = false;
+    return ended;
+  }
+
+  /// False: the worker never saw the run, which cannot be its fault.
+  [[nodiscard]] bool had_taken_run() const noexcept { return had_taken_run_; }
+
+ private:
+  bool had_taken_run_ = true;
 };
 
 /// What a run does while the worker is being started.
@@ -56,6 +70,15 @@ class RemoteSession {
   /// after the last attempt, and as `absence` says.
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 const std::stop_token& stop, WorkerAbsence absence = WorkerAbsence::wait) const;
+
+  /// The number of the worker that is ready, from 1; each has another. Waits while one is being started. Errors
+  /// interrupted, provider_unavailable as of run().
+  [[nodiscard]] std::uint64_t wait_for_worker(const std::stop_token& stop) const;
+
+  /// Calls the service that the worker of this number has beside the model, which may remember earlier calls. `expected`:
+  /// what it answers. As run() otherwise. Errors of the service; WorkerEnded where that worker has ended.
+  [[nodiscard]] NamedValues call(std::uint64_t worker, const NamedValues& inputs, const ExpectedValues& expected,
+                                 const std::stop_token& stop) const;
 
   /// A run that no worker takes is not what ends them: only a loop without end has to be avoided.
   static constexpr int max_attempts = 20;

@@ -72,7 +72,8 @@ ResultsRefused RunChannel::refusal(ErrorCode code, const std::string& message) c
   return {code, message, has_room_in_new_worker(budget_->limit(), taken_before_, max_copied_bytes, refused_bytes_)};
 }
 
-bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs) {
+bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs,
+                      RunTarget target) {
   const EncodedValues encoded = encode_values(inputs, outputs);
   const std::size_t size = run_mark_bytes + encoded.place.bytes;
   if (size > input_.bytes().size()) {
@@ -92,7 +93,8 @@ bool RunChannel::send(std::uint64_t run, const NamedValues& inputs, std::span<co
                            .values = encoded.place,
                            .slot = static_cast<std::uint32_t>(slot_),
                            .has_new_input = static_cast<std::uint8_t>(worker_has_input_ ? 0 : 1),
-                           .has_new_output = static_cast<std::uint8_t>(is_new_output ? 1 : 0)};
+                           .has_new_output = static_cast<std::uint8_t>(is_new_output ? 1 : 0),
+                           .is_call = static_cast<std::uint8_t>(target == RunTarget::service ? 1 : 0)};
   if (!send_message(socket_.get(), request, std::span<const int>(descriptors).first(count))) return false;
   worker_has_input_ = worker_has_output_.at(slot_) = true;
   return true;

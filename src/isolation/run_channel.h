@@ -31,6 +31,12 @@ class ResultsRefused : public Error {
   bool fit_new_worker_;
 };
 
+/// What runs in a worker.
+enum class RunTarget : std::uint8_t {
+  model,
+  service,  ///< what the worker has beside the model: RemoteSession::call()
+};
+
 /// One run at a time in a worker: a socket, memory for the inputs, and memory for the outputs. Used by one thread at a
 /// time.
 class RunChannel {
@@ -43,10 +49,12 @@ class RunChannel {
   /// False: the worker has no thread for it.
   [[nodiscard]] bool is_served() const noexcept { return is_served_; }
 
-  /// Copies the inputs to the shared memory and tells the worker. False if the worker has ended: it never saw the run.
+  /// Copies the inputs to the shared memory and tells the worker. `target`: what runs there; the outputs are those of a
+  /// model. False if the worker has ended: it never saw the run.
   /// True does not mean that it has seen it: has_taken().
   /// Errors ResultsRefused, resource_exhausted: it was not sent, and the channel can be used again.
-  [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs);
+  [[nodiscard]] bool send(std::uint64_t run, const NamedValues& inputs, std::span<const std::size_t> outputs,
+                          RunTarget target = RunTarget::model);
 
   /// Waits for the end of the run, and gives the worker the memory that it asks for within the budget. `expected`: the
   /// outputs of the model that were asked for. Empty if the worker has ended. Results own their memory: small ones are

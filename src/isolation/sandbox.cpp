@@ -1,3 +1,4 @@
+#include "isolation/load_facts.h"
 #include "isolation/sandbox.h"
 
 #include <algorithm>
@@ -154,7 +155,7 @@ void set_limits(const SandboxPlan& plan, SandboxReport& report) {
   }
   ::signal(SIGXFSZ, SIG_IGN);
   // Of private memory, and of what is shared with the server: files in memory.
-  if (!limits.set(RLIMIT_DATA, *plan.memory_bytes, "memory")) return;
+  if (!limits.set(RLIMIT_DATA, *plan.memory_bytes + plan.cache_address_bytes, "memory")) return;
   if (limits.set(RLIMIT_FSIZE, *plan.memory_bytes, "file sizes")) report.memory_bytes = plan.memory_bytes;
 }
 
@@ -243,6 +244,7 @@ SandboxFacts find_sandbox_facts(const WorkerLoad& request) {
                      .processors = usable_processors(machine),
                      .machine_bytes = usable_memory_bytes(machine),
                      .memory_bytes = options.memory_bytes,
+                     .cache_address_bytes = facts_of(options).cache_address_bytes,
                      .has_sanitizer = has_sanitizer()};
   std::error_code ignored;  // the provider reports what it cannot write
   if (!facts.cache_directory.empty()) fs::create_directories(facts.cache_directory, ignored);

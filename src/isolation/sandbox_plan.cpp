@@ -112,6 +112,7 @@ SandboxPlan plan_sandbox(const SandboxFacts& facts) {
   plan.devices.emplace_back("/dev/null");
   if (!facts.cache_directory.empty()) plan.writable.push_back(facts.cache_directory);
   if (!facts.has_sanitizer) plan.memory_bytes = planned_memory(facts);
+  plan.cache_address_bytes = facts.cache_address_bytes;
   return plan;
 }
 

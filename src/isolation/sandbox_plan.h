@@ -22,6 +22,7 @@ struct SandboxFacts {
   unsigned processors = 0;                    ///< that this process may use: about as many threads
   std::uint64_t machine_bytes = 0;            ///< memory that this process may use
   std::optional<std::uint64_t> memory_bytes;  ///< LoadOptions::memory_bytes
+  std::uint64_t cache_address_bytes = 0;      ///< LoadFacts::cache_address_bytes
   bool has_sanitizer = false;                 ///< it takes more memory than any limit allows
 };
 
@@ -31,6 +32,9 @@ struct SandboxPlan {
   std::vector<std::filesystem::path> writable;  ///< likewise; files may be made and removed there
   std::vector<std::filesystem::path> devices;   ///< to read, to write and to control
   std::optional<std::uint64_t> memory_bytes;    ///< that the process may write to; empty: no limit
+  /// More that it may reserve. Keys and values of texts are laid out with room for the longest ones; what they take is
+  /// what gpux puts there.
+  std::uint64_t cache_address_bytes = 0;
   std::uint64_t max_open_files = 4096;
   std::uint64_t max_more_threads = 4096;  ///< than the user has when it is applied
 };

@@ -4,6 +4,7 @@
 
 #include "embedding/open_tokenizer.h"
 #include "generation/decoder_signature.h"
+#include "isolation/load_facts.h"
 
 namespace gpux {
 
@@ -25,6 +26,10 @@ std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& 
   // The caller keeps the keys and values.
   OpenModel decoder = model;
   decoder.settings.options.cache_precision = CachePrecision::automatic;
+  const generation::CacheLayout cache = generation::require_decoder(model.info).cache;
+  change_facts(decoder.settings.options, [&](LoadFacts& facts) {
+    facts.cache_address_bytes = generation::cache_address_bytes(cache, files.context_length, options);
+  });
   begin(LoadPhase::session);
   Runtime runtime = decoder.load();
   begin(LoadPhase::first_run);

@@ -74,11 +74,30 @@ class Turns {
   std::shared_ptr<ort::ComputeTurn> turn_;
 };
 
+/// The service beside the model, for the calls of all channels: one at a time.
+class SharedService {
+ public:
+  explicit SharedService(std::unique_ptr<WorkerService> service) : service_(std::move(service)) {}
+
+  [[nodiscard]] NamedValues call(const NamedValues& inputs) {
+    const std::lock_guard lock(calls_);
+    return service_->call(inputs);
+  }
+
+  void stop() { service_->stop(); }
+
+ private:
+  std::mutex calls_;
+  const std::unique_ptr<WorkerService> service_;
+};
+
 /// One run at a time, on a thread of its own.
 class Channel {
  public:
-  Channel(const Runtime& runtime, std::shared_ptr<const Turns> turns, UniqueFd socket)
+  Channel(const Runtime& runtime, std::shared_ptr<const Turns> turns, std::shared_ptr<SharedService> service,
+          UniqueFd socket)
       : replica_(runtime),
+        service_(std::move(service)),
         has_device_(provider::can_lose_device(runtime.verdict())),
         turns_(std::move(turns)),
         socket_(std::move(socket)) {}
@@ -133,7 +152,9 @@ class Channel {
   void stop(std::uint64_t run) {
     const std::lock_guard lock(mutex_);
     stopped_ = run;
-    if (running_ == run) handle_->stop();
+    if (running_ != run) return;
+    if (handle_ == nullptr) return service_->stop();
+    handle_->stop();
   }
 
  private:
@@ -169,6 +190,7 @@ class Channel {
   }
 
   isolation::ValuesPlace run(const isolation::RunRequest& request) {
+    const bool is_call = request.is_call != 0;
     StopHandle handle(false);
     const std::shared_ptr<ort::ComputeTurn> turn = turns_->now();
     if (turn != nullptr) handle.here()->take_turns(*turn);
@@ -176,7 +198,7 @@ class Channel {
       const std::lock_guard lock(mutex_);
       if (stopped_ == request.run) throw Error(ErrorCode::interrupted, "the run was stopped");
       running_ = request.run;
-      handle_ = &handle;
+      handle_ = is_call ? nullptr : &handle;
     }
     const auto forget = [this](StopHandle*) {
       const std::lock_guard lock(mutex_);
@@ -189,7 +211,8 @@ class Channel {
     isolation::SharedBlock& output = outputs_.at(request.slot);
     run_ = request.run;
     std::size_t prepared = 0;
-    const NamedValues results = run(inputs, output, prepared, handle);
+    const NamedValues results =
+        is_call ? service_->call(inputs.values) : run(inputs, output, prepared, handle);
     isolation::EncodedValues encoded = isolation::encode_values(results, {}, output.bytes(), prepared);
     if (encoded.place.bytes > output.bytes().size()) {
       encoded = isolation::encode_values(results);
@@ -267,6 +290,7 @@ class Channel {
   }
 
   SessionReplica replica_;
+  const std::shared_ptr<SharedService> service_;
   const bool has_device_;
   std::shared_ptr<const Turns> turns_;
   UniqueFd socket_;
@@ -279,7 +303,7 @@ class Channel {
 
   std::mutex mutex_;
   std::uint64_t running_ = 0, stopped_ = 0;
-  StopHandle* handle_ = nullptr;  // of the run that is running
+  StopHandle* handle_ = nullptr;  // of the run that is running; null: it is a call
 };
 
 std::size_t index_of_weights(const Runtime& runtime, const isolation::WorkerLoad& request) {
@@ -342,7 +366,8 @@ std::unique_ptr<const Runtime> load(int control, int file) {
 }
 
 // Until the other end is closed.
-void obey(int control, const Runtime& runtime) {
+void obey(int control, const Runtime& runtime, const MakeWorkerService& make_service) {
+  const auto service = std::make_shared<SharedService>(make_service(runtime));
   std::map<std::uint64_t, std::shared_ptr<Channel>> channels;
   const auto turns = std::make_shared<Turns>();
   isolation::ReceivedMessage message;
@@ -351,7 +376,7 @@ void obey(int control, const Runtime& runtime) {
     if (!command) return;
     if (command->kind == isolation::WorkerCommand::Kind::open_channel) {
       std::erase_if(channels, [](const auto& entry) { return entry.second->is_over(); });
-      auto channel = std::make_shared<Channel>(runtime, turns, std::move(message.descriptors.front()));
+      auto channel = std::make_shared<Channel>(runtime, turns, service, std::move(message.descriptors.front()));
       channels.insert_or_assign(command->channel, channel);
       try {
         start_thread([channel] { channel->serve(); }).detach();
@@ -370,7 +395,7 @@ void obey(int control, const Runtime& runtime) {
 
 }  // namespace
 
-void run_worker(int socket) {
+void run_worker(int socket, const MakeWorkerService& make_service) {
   const UniqueFd control(socket);
   int type = 0;
   socklen_t size = sizeof type;
@@ -386,7 +411,7 @@ void run_worker(int socket) {
     // A parent that ended before depend_on_parent() sent no signal.
     const bool is_orphan = !command || ::getppid() != command->parent;
     if (!is_orphan) {
-      if (const auto runtime = load(socket, message.descriptors.front().get())) obey(socket, *runtime);
+      if (const auto runtime = load(socket, message.descriptors.front().get())) obey(socket, *runtime, make_service);
     }
   }
   ::_exit(0);  // runs may be in progress

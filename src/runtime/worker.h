@@ -1,10 +1,12 @@
 #pragma once
 
+#include "runtime/worker_service.h"
+
 namespace gpux::runtime {
 
 /// What `gpux worker` does: loads the model that the other end of the socket names, and runs it until that end is
-/// closed. The process ends with the one that started it. Does not return.
-/// Error usage if the descriptor is not such a socket.
-[[noreturn]] void run_worker(int socket);
+/// closed. `make_service`: makes what answers calls beside the model. The process ends with the one that started it.
+/// Does not return. Error usage if the descriptor is not such a socket.
+[[noreturn]] void run_worker(int socket, const MakeWorkerService& make_service);
 
 }  // namespace gpux::runtime

@@ -137,6 +137,22 @@ Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues&
       [&](StopHandle* handle) { return runtime_.state_->session->run_in_place(inputs, in_place, index, *handle); });
 }
 
+const isolation::RemoteSession& SessionReplica::remote() const {
+  const isolation::RemoteSession* session = runtime_.state_->session->remote();
+  if (session == nullptr) throw Error(ErrorCode::usage, "the model runs in this process");
+  return *session;
+}
+
+std::uint64_t SessionReplica::wait_for_worker() {
+  return stoppable([&](StopHandle* handle) { return remote().wait_for_worker(handle->in_worker()); });
+}
+
+NamedValues SessionReplica::call_worker(std::uint64_t worker, const NamedValues& inputs,
+                                        const isolation::ExpectedValues& expected) {
+  return stoppable(
+      [&](StopHandle* handle) { return remote().call(worker, inputs, expected, handle->in_worker()); });
+}
+
 void SessionReplica::stop() {
   const std::lock_guard lock(mutex_);
   if (running_ != nullptr) running_->stop();

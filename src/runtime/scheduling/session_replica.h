@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,8 @@
 
 #include "gpux/runtime.h"
 #include "isolation/loaded_identity.h"
+#include "isolation/remote_session.h"
+#include "isolation/value_encoding.h"
 #include "ort/compute_turn.h"
 #include "runtime/scheduling/scheduler.h"
 
@@ -74,11 +77,19 @@ class SessionReplica : public Replica {
   /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
+  /// RemoteSession::wait_for_worker() and call() with a token that stop() finds. Error usage where the session is in this
+  /// process.
+  [[nodiscard]] std::uint64_t wait_for_worker();
+  [[nodiscard]] NamedValues call_worker(std::uint64_t worker, const NamedValues& inputs,
+                                        const isolation::ExpectedValues& expected);
+
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
   Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
 
  private:
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, bool waits_for_worker);
+
+  [[nodiscard]] const isolation::RemoteSession& remote() const;
 
   /// Runs with a handle that stop() finds.
   template <typename Run>

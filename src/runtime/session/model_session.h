@@ -82,6 +82,9 @@ class ModelSession {
   /// Runtime::worker().
   [[nodiscard]] virtual std::optional<WorkerStatus> worker() const;
 
+  /// The session in the worker; null where it is in this process.
+  [[nodiscard]] virtual const isolation::RemoteSession* remote() const noexcept { return nullptr; }
+
   /// How many runs compute at the same time in a worker. Runs in this process take the turns of their StopHandle.
   virtual void limit_computing(std::size_t runs) const;
 

@@ -70,7 +70,6 @@ OpenModel open_listed(const ListedModel& listed, const ServingFlags& flags) {
   const std::string config = flags.config.empty() ? listed.config.string() : flags.config;
   OpenModel opened = open_model(listed.model, config, merge(flags.load, request_of(listed)));
   opened.open_inputs();
-  if (generation::decoder_signature(opened.info)) note_isolation_obstacle(opened.settings, "it generates text");
   change_facts(opened.settings.options, [&](LoadFacts& facts) { facts.worker_name = listed.name; });
   set_restarts(flags.serving, opened.settings.options);
   return opened;
@@ -230,17 +229,6 @@ void require_one_session(const std::string& name, const ServingRequest& serving)
 ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
                         const ServingFlags& flags) {
   require_one_session(listed.name, serving);
-  if (opened.settings.options.sandbox != Sandbox::off) {
-    throw Error(ErrorCode::usage,
-                format_message("{} is '{}', and '{}' generates text, which no worker process does yet; accepted: off",
-                               setting_named("sandbox"),
-                               opened.settings.options.sandbox == Sandbox::strict ? "strict" : "on", listed.name));
-  }
-  if (opened.settings.options.isolation == Isolation::process) {
-    throw Error(ErrorCode::usage, fmt::format("isolation is 'process' ({}), and '{}' generates text, whose caches the "
-                                              "model updates in place; accepted: thread",
-                                              opened.settings.isolation_request.from, listed.name));
-  }
   if (serving.batching) refuse_batching(listed.name, serving.batching->source);
   ServingOptions options = serving_options(serving, flags, opened, true);
   options.max_batch_size = 1;

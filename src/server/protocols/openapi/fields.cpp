@@ -6,8 +6,11 @@
 namespace gpux::server::openapi {
 namespace {
 
-Json only_null(std::string_view why) {
-  return {{"type", "null"}, {"description", why}};
+// What asks for nothing: null, what is empty, and the neutral value.
+Json refused_schema(const Field& field) {
+  Json accepted = Json::array({nullptr, "", Json::array(), Json::object()});
+  if (!field.neutral.empty()) accepted.push_back(Json::parse(field.neutral));
+  return {{"enum", std::move(accepted)}, {"description", field.refusal}};
 }
 
 Json schema_of_kind(const Field& field) {
@@ -41,7 +44,7 @@ Json schema_of_kind(const Field& field) {
 Json schema_of(const Field& field, const ServedList& models) {
   if (field.schema != nullptr) return field.schema(models);
   Json schema = schema_of_kind(field);
-  if (field.kind == FieldKind::refused) return only_null(field.refusal);
+  if (field.kind == FieldKind::refused) return refused_schema(field);
   if (field.kind == FieldKind::ignored) return {{"description", "accepted, and changes no answer"}};
   return field.use == FieldUse::required ? std::move(schema) : or_null(std::move(schema));
 }

@@ -44,7 +44,8 @@ bool any_is(const std::vector<const ServedModel*>& models, TextAbility ability) 
 }
 
 Json model_names(const std::vector<const ServedModel*>& models) {
-  Json names = Json::array();
+  // An empty name stands for the default model.
+  Json names = Json::array({""});
   for (const ServedModel* model : models) names.push_back(model->name());
   return or_null({{"enum", std::move(names)}});
 }

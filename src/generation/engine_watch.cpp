@@ -1,0 +1,58 @@
+#include <chrono>
+#include <utility>
+
+#include "generation/engine_state.h"
+
+namespace gpux::generation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often a run is looked at: a text is late by that much more.
+constexpr std::chrono::milliseconds watch_interval{50};
+// How long a run that others wait for may go on with a text that nobody waits for.
+constexpr std::chrono::milliseconds shared_run_patience{5000};
+
+}  // namespace
+
+void Engine::State::begin_watching(const std::vector<SequenceId>& ids) {
+  if (!decoder.is_shared_with_worker()) return;
+  WatchedRun run{.began = Clock::now(), .texts = {}};
+  for (const SequenceId id : ids) {
+    run.texts.push_back({.id = id, .deadline = running.at(id).sequence->request().deadline, .unwanted_since = {}});
+  }
+  const std::lock_guard lock(mutex);
+  watched_run = std::move(run);
+  is_run_stopped = false;
+}
+
+// Whether the run was stopped.
+bool Engine::State::end_watching() {
+  if (!decoder.is_shared_with_worker()) return false;
+  const std::lock_guard lock(mutex);
+  watched_run.reset();
+  return std::exchange(is_run_stopped, false);
+}
+
+void Engine::State::watch(const std::stop_token& end) {
+  std::unique_lock lock(mutex);
+  while (!end.stop_requested()) {
+    watched.wait(lock, end, [&] { return open != 0; });
+    watched.wait_for(lock, end, watch_interval, [] { return false; });
+    if (!watched_run) continue;
+    const Clock::time_point now = Clock::now();
+    for (WatchedText& text : watched_run->texts) {
+      if (text.unwanted_since) continue;
+      if (text.deadline && *text.deadline <= now) text.unwanted_since = text.deadline;
+      if (cancelled.contains(text.id)) text.unwanted_since = now;
+    }
+    const auto stop_at = stop_time(*watched_run, shared_run_patience);
+    if (!stop_at || *stop_at > now) continue;
+    is_run_stopped = true;
+    lock.unlock();
+    decoder.stop();
+    lock.lock();
+  }
+}
+
+}  // namespace gpux::generation

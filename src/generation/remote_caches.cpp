@@ -1,0 +1,90 @@
+#include "generation/remote_caches.h"
+
+#include <utility>
+
+#include "gpux/error.h"
+
+namespace gpux::generation {
+
+RemoteCaches::RemoteCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots)
+    : session_(session),
+      open_{.slots = slots, .head_size = signature.cache.head_size, .names = signature.names} {}
+
+void RemoteCaches::remember(const CacheChange& change) noexcept {
+  if (worker_ == 0) return;
+  try {
+    changes_.push_back(change);
+  } catch (...) {
+    // The slots are no longer what the caller takes them for.
+    worker_ = 0;
+  }
+}
+
+void RemoteCaches::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
+  compare_ = CompareRows{vocabulary, max_tokens};
+  remember(*compare_);
+  (void)call(0, {});
+}
+
+void RemoteCaches::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
+  if (tokens <= capacity_) return;
+  const bool is_new = worker_ == 0;
+  if (is_new) begin_anew();
+  changes_.emplace_back(ReserveCaches{tokens, sizes});
+  if (is_new && compare_) changes_.emplace_back(*compare_);
+  capacity_ = tokens;
+}
+
+void RemoteCaches::begin_anew() {
+  changes_.clear();
+  worker_ = session_.wait_for_worker();
+  changes_.emplace_back(open_);
+}
+
+void RemoteCaches::copy(std::size_t from, std::size_t to, std::size_t tokens) {
+  remember(CopyCaches{from, to, tokens});
+}
+
+void RemoteCaches::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept {
+  if (tokens_a != 0 || tokens_b != 0) remember(ExchangeCaches{a, tokens_a, b, tokens_b});
+}
+
+void RemoteCaches::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
+  if (first < end) remember(ReleaseCaches{slot, first, end});
+}
+
+Tensor RemoteCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
+  return call(first_slot, rows);
+}
+
+Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> rows) {
+  const auto lose = [&](const Error& error, bool had_taken_run) {
+    worker_ = 0;
+    capacity_ = 0;
+    changes_.clear();
+    return CachesLost(error, had_taken_run);
+  };
+  if (worker_ == 0) throw lose(Error(ErrorCode::internal, "the keys and values of a worker process are lost"), false);
+  DecoderCall call{.changes = std::exchange(changes_, {}), .first_slot = first_slot, .past = {}, .tokens = {}};
+  for (const DecoderRow& row : rows) {
+    call.past.push_back(row.past);
+    call.tokens.insert(call.tokens.end(), row.tokens.begin(), row.tokens.end());
+  }
+  try {
+    const NamedValues values = session_.call_worker(worker_, values_of(call), expected_decoder_answer());
+    DecoderAnswer answer = decoder_answer_from(values, rows.size(), vocabulary_);
+    can_batch_ = answer.can_batch;
+    if (!std::exchange(has_answered_, true) && !answer.note.empty()) note_ = std::move(answer.note);
+    if (!rows.empty()) vocabulary_ = static_cast<std::size_t>(answer.logits.shape().back());
+    return std::move(answer.logits);
+  } catch (const isolation::WorkerEnded& ended) {
+    throw lose(ended, ended.had_taken_run());
+  } catch (const Error& error) {
+    // The service has dropped the slots, or has never had them.
+    if (error.code() == ErrorCode::not_found) throw lose(error, true);
+    capacity_ = 0;  // the change that made room may be what failed: the next run asks again
+    throw;
+  }
+}
+
+}  // namespace gpux::generation
