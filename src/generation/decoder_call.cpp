@@ -172,8 +172,7 @@ DecoderCall decoder_call_from(const NamedValues& values) {
     if (token < 0 || token > std::numeric_limits<std::uint32_t>::max()) fail();
     call.tokens.push_back(static_cast<std::uint32_t>(token));
   }
-  if (call.past.empty() ? !call.tokens.empty()
-                        : call.tokens.empty() || call.tokens.size() % call.past.size() != 0) {
+  if (call.past.empty() ? !call.tokens.empty() : call.tokens.empty() || call.tokens.size() % call.past.size() != 0) {
     fail();
   }
   return call;

@@ -55,15 +55,14 @@ struct CompareRows {
   bool operator==(const CompareRows&) const = default;
 };
 
-using CacheChange =
-    std::variant<OpenCaches, ReserveCaches, CopyCaches, ExchangeCaches, ReleaseCaches, CompareRows>;
+using CacheChange = std::variant<OpenCaches, ReserveCaches, CopyCaches, ExchangeCaches, ReleaseCaches, CompareRows>;
 
 /// Changes, in order, and the run behind them, if there are rows.
 struct DecoderCall {
   std::vector<CacheChange> changes;
   std::size_t first_slot = 0;
-  std::vector<std::size_t> past;       ///< of each row
-  std::vector<std::uint32_t> tokens;   ///< of all rows, each as many
+  std::vector<std::size_t> past;      ///< of each row
+  std::vector<std::uint32_t> tokens;  ///< of all rows, each as many
 
   bool operator==(const DecoderCall&) const = default;
 };
@@ -82,8 +81,8 @@ struct DecoderAnswer {
 NamedValues values_of(const DecoderAnswer& answer);
 /// What a worker has to answer, for isolation::RemoteSession::call().
 const isolation::ExpectedValues& expected_decoder_answer();
-/// Of a worker, which may answer anything: logits are of `rows` rows, each with `vocabulary` numbers, or with any number
-/// where that is 0. Error internal: they are not.
+/// Of a worker, which may answer anything: logits are of `rows` rows, each with `vocabulary` numbers, or with any
+/// number where that is 0. Error internal: they are not.
 DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, std::size_t vocabulary);
 
 }  // namespace gpux::generation

@@ -16,8 +16,8 @@
 
 #include "generation/decoder.h"
 #include "generation/engine.h"
-#include "generation/sequence.h"
 #include "generation/run_watch.h"
+#include "generation/sequence.h"
 #include "generation/slot_table.h"
 #include "generation/step_plan.h"
 

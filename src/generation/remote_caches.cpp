@@ -7,8 +7,7 @@
 namespace gpux::generation {
 
 RemoteCaches::RemoteCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots)
-    : session_(session),
-      open_{.slots = slots, .head_size = signature.cache.head_size, .names = signature.names} {}
+    : session_(session), open_{.slots = slots, .head_size = signature.cache.head_size, .names = signature.names} {}
 
 void RemoteCaches::remember(const CacheChange& change) noexcept {
   if (worker_ == 0) return;

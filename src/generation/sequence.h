@@ -58,8 +58,8 @@ class Sequence {
   /// Whether the next token is the prompt's.
   [[nodiscard]] bool is_in_prompt() const noexcept { return tokens_.size() < prompt_tokens_; }
 
-  /// The worker process ended during a run of the text. Whether the text may begin anew: once, and as long as its caller
-  /// has been given nothing.
+  /// The worker process ended during a run of the text. Whether the text may begin anew: once, and as long as its
+  /// caller has been given nothing.
   [[nodiscard]] bool may_begin_again() noexcept {
     return !has_told_prompt_ && tokens_.size() <= prompt_tokens_ && !std::exchange(has_begun_again_, true);
   }

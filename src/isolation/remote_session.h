@@ -18,8 +18,8 @@
 
 namespace gpux::isolation {
 
-/// The worker ended during a run that it had taken, which may be the run's fault: it is not repeated. Or it ended, and a
-/// call was for that worker alone.
+/// The worker ended during a run that it had taken, which may be the run's fault: it is not repeated. Or it ended, and
+/// a call was for that worker alone.
 class WorkerEnded : public Error {
  public:
   using Error::Error;
@@ -75,8 +75,8 @@ class RemoteSession {
   /// interrupted, provider_unavailable as of run().
   [[nodiscard]] std::uint64_t wait_for_worker(const std::stop_token& stop) const;
 
-  /// Calls the service that the worker of this number has beside the model, which may remember earlier calls. `expected`:
-  /// what it answers. As run() otherwise. Errors of the service; WorkerEnded where that worker has ended.
+  /// Calls the service that the worker of this number has beside the model, which may remember earlier calls.
+  /// `expected`: what it answers. As run() otherwise. Errors of the service; WorkerEnded where that worker has ended.
   [[nodiscard]] NamedValues call(std::uint64_t worker, const NamedValues& inputs, const ExpectedValues& expected,
                                  const std::stop_token& stop) const;
 

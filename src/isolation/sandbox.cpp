@@ -1,4 +1,3 @@
-#include "isolation/load_facts.h"
 #include "isolation/sandbox.h"
 
 #include <algorithm>
@@ -29,6 +28,7 @@
 #include "base/unique_fd.h"
 #include "gpux/error.h"
 #include "isolation/landlock.h"
+#include "isolation/load_facts.h"
 #include "isolation/system_call_filter.h"
 #include "isolation/worker_process.h"
 #include "ort/core_search.h"

@@ -211,8 +211,7 @@ class Channel {
     isolation::SharedBlock& output = outputs_.at(request.slot);
     run_ = request.run;
     std::size_t prepared = 0;
-    const NamedValues results =
-        is_call ? service_->call(inputs.values) : run(inputs, output, prepared, handle);
+    const NamedValues results = is_call ? service_->call(inputs.values) : run(inputs, output, prepared, handle);
     isolation::EncodedValues encoded = isolation::encode_values(results, {}, output.bytes(), prepared);
     if (encoded.place.bytes > output.bytes().size()) {
       encoded = isolation::encode_values(results);

@@ -149,8 +149,7 @@ std::uint64_t SessionReplica::wait_for_worker() {
 
 NamedValues SessionReplica::call_worker(std::uint64_t worker, const NamedValues& inputs,
                                         const isolation::ExpectedValues& expected) {
-  return stoppable(
-      [&](StopHandle* handle) { return remote().call(worker, inputs, expected, handle->in_worker()); });
+  return stoppable([&](StopHandle* handle) { return remote().call(worker, inputs, expected, handle->in_worker()); });
 }
 
 void SessionReplica::stop() {

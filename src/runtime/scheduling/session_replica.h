@@ -77,8 +77,8 @@ class SessionReplica : public Replica {
   /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
-  /// RemoteSession::wait_for_worker() and call() with a token that stop() finds. Error usage where the session is in this
-  /// process.
+  /// RemoteSession::wait_for_worker() and call() with a token that stop() finds. Error usage where the session is in
+  /// this process.
   [[nodiscard]] std::uint64_t wait_for_worker();
   [[nodiscard]] NamedValues call_worker(std::uint64_t worker, const NamedValues& inputs,
                                         const isolation::ExpectedValues& expected);

@@ -23,6 +23,7 @@ class WorkerSession : public ModelSession {
   [[nodiscard]] bool uses_pinned_memory() const noexcept override;
   [[nodiscard]] std::vector<Runtime::PlacedNode> placement(const Verdict& verdict) const override;
   [[nodiscard]] std::optional<WorkerStatus> worker() const override;
+
   [[nodiscard]] const isolation::RemoteSession* remote() const noexcept override { return session_.get(); }
 
   void limit_computing(std::size_t runs) const override;
