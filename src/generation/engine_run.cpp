@@ -187,7 +187,7 @@ void Engine::State::run_decode() {
 void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure) {
   const Error& error = failure.error;
   if (failure.was_stopped) end_unwanted();
-  if (failure.has_lost_caches) return begin_anew(ids, failure);
+  if (failure.has_lost_caches) return go_on(ids, failure);
   // Those that are left run again.
   if (failure.was_stopped && error.code() == ErrorCode::interrupted) return;
   if (error.code() == ErrorCode::resource_exhausted && ids.size() > 1) {
@@ -197,12 +197,12 @@ void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunF
   for (const SequenceId id : ids) fail(id, error);
 }
 
-// The worker process has ended, with all keys and values. The texts of the run that it had begun may be the reason; the
-// others go on with the tokens that they have.
-void Engine::State::begin_anew(const std::vector<SequenceId>& ids, const RunFailure& failure) {
+// The worker process has ended, with all keys and values. The texts go on in the next one with the tokens that they have,
+// but for one that has ended two workers at the same place.
+void Engine::State::go_on(const std::vector<SequenceId>& ids, const RunFailure& failure) {
   for (const SequenceId id : ids) {
     const auto found = running.find(id);
-    if (found == running.end() || !failure.had_taken_run || found->second.sequence->may_begin_again()) continue;
+    if (found == running.end() || !failure.had_taken_run || found->second.sequence->may_go_on()) continue;
     fail(id, failure.error);
   }
   while (!running.empty()) preempt(running.begin()->first);

@@ -100,7 +100,7 @@ struct Engine::State {
   void run_prompt(SequenceId id, std::size_t tokens);
   void run_decode();
   void end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure);
-  void begin_anew(const std::vector<SequenceId>& ids, const RunFailure& failure);
+  void go_on(const std::vector<SequenceId>& ids, const RunFailure& failure);
   void end_longest(const std::vector<SequenceId>& ids, const Error& error);
 
   // engine_admission.cpp: which text gets a slot.

@@ -168,6 +168,7 @@ void Sequence::take_from_prompt(std::span<const float> logits) {
   const std::uint32_t token = request_.prompt[tokens_.size()];
   completion_.prompt_scores.push_back(score(logits, token, request_.settings.prompt_log_probabilities.value_or(0)));
   tokens_.push_back(token);
+  is_suspect_ = false;
 }
 
 std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
@@ -193,6 +194,7 @@ std::optional<FinishReason> Sequence::generate(std::span<const float> logits) {
   }
   if (constraint_) constraint_->accept(token);
   tokens_.push_back(token);
+  is_suspect_ = false;
   if (counts_tokens(sampling_)) counts_.add_generated(token);
   GeneratedToken given{
       .token = token, .text = stream_.add(token, generated + 1 >= request_.settings.min_tokens), .score = {}};

@@ -58,11 +58,9 @@ class Sequence {
   /// Whether the next token is the prompt's.
   [[nodiscard]] bool is_in_prompt() const noexcept { return tokens_.size() < prompt_tokens_; }
 
-  /// The worker process ended during a run of the text. Whether the text may begin anew: once, and as long as its
-  /// caller has been given nothing.
-  [[nodiscard]] bool may_begin_again() noexcept {
-    return !has_told_prompt_ && tokens_.size() <= prompt_tokens_ && !std::exchange(has_begun_again_, true);
-  }
+  /// The worker process ended during a run of the text, which may be the reason. Whether the text may go on in the next
+  /// one: where it has got a token since the last time.
+  [[nodiscard]] bool may_go_on() noexcept { return !std::exchange(is_suspect_, true); }
 
   /// It has got its first run. `cached`: tokens of the prompt whose keys and values were there.
   void start(std::size_t cached);
@@ -98,7 +96,7 @@ class Sequence {
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   Completion completion_;
-  bool has_started_ = false, has_told_prompt_ = false, has_begun_again_ = false;
+  bool has_started_ = false, has_told_prompt_ = false, is_suspect_ = false;
 };
 
 }  // namespace gpux::generation

@@ -37,7 +37,9 @@ bool is_ready(const Serving& server) {
 }
 
 void signal_worker(const Serving& server, int number) {
-  ::kill(worker_of(server).at("process_id").get<pid_t>(), number);
+  const auto process = worker_of(server).at("process_id").get<pid_t>();
+  ASSERT_GT(process, 1);
+  ::kill(process, number);
 }
 
 std::string completion(Json settings) {
@@ -104,8 +106,9 @@ TEST(IsolatedGeneration, RefusesAsAThreadDoes) {
   }
 }
 
-// 24 workers are ended under load: a text that was lost is told so, all others are those of a server without faults.
-TEST(IsolatedGeneration, LosesOnlyTextsInTheRunsOfAWorkerThatEnds) {
+// 24 workers are ended under load: texts go on in the next one, and are those of a server without faults. One may be
+// lost where two workers end before it gets a token.
+TEST(IsolatedGeneration, GoesOnWithTheTextsOfAWorkerThatEnds) {
   constexpr int faults = 24, clients = 4, texts = 8, tokens = 40;
   const Program gpux;
   store_chat_model(gpux, "writer", plain_template);
@@ -150,7 +153,7 @@ TEST(IsolatedGeneration, LosesOnlyTextsInTheRunsOfAWorkerThatEnds) {
   threads.clear();
   std::printf("%d workers ended: %d texts, %d lost\n", faults, answers[200], answers[500]);
   EXPECT_GT(answers[200], 0);
-  EXPECT_LE(answers[500], faults * clients);
+  EXPECT_LE(answers[500], faults);
   for (const auto& [status, count] : answers) EXPECT_TRUE(status == 200 || status == 500) << status << ": " << count;
   for (const std::string& message : messages) {
     EXPECT_THAT(message, HasSubstr("the worker of 'writer' was ended by signal ")) << message;
@@ -173,7 +176,7 @@ TEST(IsolatedGeneration, GoesOnAfterTheEndOfAnIdleWorker) {
 TEST(IsolatedGeneration, ReplacesAWorkerThatHangs) {
   const Program gpux;
   store_chat_model(gpux, "writer", plain_template);
-  Serving server(gpux, {"writer=writer", "--isolation", "process", "--timeout", "500ms", "--stop-grace", "300ms"});
+  Serving server(gpux, {"writer=writer", "--isolation", "process", "--timeout", "3s", "--stop-grace", "300ms"});
   const std::string text = text_of(server.ask(numbered(1, 5)));
   signal_worker(server, SIGSTOP);
   const Answered late = server.ask(numbered(1, 5));
