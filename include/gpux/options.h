@@ -196,7 +196,7 @@ struct LoadOptions {
   std::string batch_axis_from = "batch_axis";  ///< its source, for messages: "--batch-axis", "gpux.yml:12:5"
 
   /// `process` requires the gpux program to be the calling one. `profile` and `optimized_model` are not supported with
-  /// it, nor are caches that a model updates in place (generated text).
+  /// it.
   Isolation isolation = Isolation::thread;
   /// Whether a worker process that ended is replaced. If not, all later runs fail.
   bool restart_worker = true;
