@@ -36,6 +36,11 @@ struct ModelOptions {
   std::vector<std::pair<std::string, std::string>> session_config;
   std::vector<std::filesystem::path> custom_operator_libraries;  ///< as of LoadOptions
   std::optional<std::chrono::milliseconds> timeout;              ///< maximum time of a run
+  /// Where the model runs; by default in this process. Worker processes are the gpux program, which is found beside the
+  /// library or by the variable GPUX_PROGRAM. One that ends is replaced.
+  std::optional<Isolation> isolation;
+  /// Of the worker process: anything but `off` implies Isolation::process, and is then the default of pulled packages.
+  std::optional<Sandbox> sandbox;
 };
 
 class Pipeline;

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast, get_args
 
+from gpux._program import name_program
 from gpux.errors import Usage
 
 Strict: TypeAlias = bool | Literal["provider", "nodes"]
@@ -14,6 +15,17 @@ Strict: TypeAlias = bool | Literal["provider", "nodes"]
 
 False: gpux falls back, and the verdict reports it. True or "provider": the first requested provider must run at least
 one node. "nodes": also, no node may run outside the requested providers.
+"""
+Isolation: TypeAlias = Literal["thread", "process"]
+"""Where a model runs: in this process, or in a worker process, whose crash is an error of its runs alone.
+
+A worker is the program that comes with the package; one that ends is replaced.
+"""
+Sandbox: TypeAlias = Literal["off", "on", "strict"]
+"""Whether the worker process may use only the model's files and the devices.
+
+"on": as far as the kernel supports it. "strict": an error where it does not support all of it. Both imply isolation
+"process", where it is "on" for models that were pulled.
 """
 OptionValue: TypeAlias = str | int | float | bool | os.PathLike[str]
 """A value as gpux.yml has it; True and False are "true" and "false"."""
@@ -24,6 +36,8 @@ Options: TypeAlias = Mapping[str, OptionValue | Mapping[str, OptionValue]]
 gpux.yml); "session" and "provider_libraries" with a dict each; the name of a provider with a dict of its options.
 """
 
+_isolations = get_args(Isolation)
+_sandboxes = get_args(Sandbox)
 _single = {
     "config": str,
     "device": int,
@@ -78,6 +92,8 @@ def model_options(
     strict: Strict = False,
     threads: int | None = None,
     memory_limit: int | str | None = None,
+    isolation: Isolation | None = None,
+    sandbox: Sandbox | None = None,
     timeout: float | None = None,
     options: Options | None = None,
 ) -> dict[str, Any]:
@@ -95,6 +111,14 @@ def model_options(
         if isinstance(memory_limit, int) and memory_limit < 0:
             raise Usage(f"memory_limit is {memory_limit}, and not a number of bytes")
         settings["memory"] = str(memory_limit)
+    for name, value, accepted in (("isolation", isolation, _isolations), ("sandbox", sandbox, _sandboxes)):
+        if value is None:
+            continue
+        if value not in accepted:
+            raise Usage(f"{name} is {value!r}, and not {', '.join(accepted)}")
+        settings[name] = value
+    if isolation is not None or sandbox is not None:
+        name_program()
     timeout_ms = milliseconds("timeout", timeout)
     if timeout_ms is not None:
         settings["timeout_ms"] = timeout_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sysconfig
@@ -23,3 +24,11 @@ def program() -> str:
     if found is None:
         raise NotFound(f"the program gpux is neither {candidates[-1]} nor in PATH: install the wheel again")
     return found
+
+
+def name_program() -> None:
+    """Name the program for worker processes of the library, unless the environment or its own folder does."""
+    if "GPUX_PROGRAM" in os.environ:
+        return
+    with contextlib.suppress(NotFound):
+        os.environ["GPUX_PROGRAM"] = program()

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.image_embedder import Image, ImageEmbedder
 from gpux.runtime import path_of, require_unicode
@@ -92,7 +92,7 @@ class Embedder(Closing):
             alone. "throughput": wherever it is faster; the last digits may depend on the other texts. None:
             "throughput" on a GPU or NPU, else "exact".
         workers: threads; 0: as many as keep the processors busy.
-        strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
+        strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
         Those of gpux.Runtime; gpux.InvalidModel where the model has no tokenizer. All calls but close() raise
@@ -110,6 +110,8 @@ class Embedder(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -118,6 +120,8 @@ class Embedder(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )
@@ -137,6 +141,8 @@ class Embedder(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

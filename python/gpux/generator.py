@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, over
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.runtime import path_of, require_unicode
 
@@ -206,7 +206,7 @@ class Generator(Closing):
         prompt_chunk: tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536.
         reuse_prefixes: the keys and values of earlier prompts serve prompts that begin alike.
         progress: called with a LoadPhase as each phase of loading begins.
-        strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
+        strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
         Those of gpux.Runtime; gpux.InvalidModel where the model generates no text; gpux.ResourceExhausted where the
@@ -228,6 +228,8 @@ class Generator(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -236,6 +238,8 @@ class Generator(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, model_options
 from gpux.errors import InvalidInput, Usage
 from gpux.runtime import path_of
 
@@ -66,7 +66,7 @@ class ImageEmbedder(Closing):
         provider: as for gpux.Runtime.
         precision: "fp32", …; None: the provider's default.
         workers: threads; 0: as many as keep the processors busy.
-        strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
+        strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
         Those of gpux.Runtime; gpux.Usage where the model takes no images. All calls but close() raise gpux.Usage after
@@ -83,6 +83,8 @@ class ImageEmbedder(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -91,6 +93,8 @@ class ImageEmbedder(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

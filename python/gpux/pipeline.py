@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, overload
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, model_options
 from gpux.errors import InvalidInput
 from gpux.runtime import path_of, require_unicode
 
@@ -24,7 +24,7 @@ class Pipeline(Closing):
 
     Args:
         model: a folder, or a name in the store, with a tokenizer.
-        provider, strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
+        provider, strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
         Those of gpux.Runtime; gpux.InvalidModel where the model reads no texts. All calls but close() raise gpux.Usage
@@ -39,6 +39,8 @@ class Pipeline(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -47,6 +49,8 @@ class Pipeline(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

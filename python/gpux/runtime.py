@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, milliseconds, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, milliseconds, model_options
 from gpux.errors import InvalidInput, Usage
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ class Runtime(Closing):
             run outside the requested providers. Otherwise gpux falls back, and `verdict` reports it.
         threads: inside an operator; None: the processors that this process may use.
         memory_limit: of the model, in bytes or as text ("2GB").
+        isolation: "process": in a worker process, which is replaced if it ends. None: in this process.
+        sandbox: "on" or "strict": in a worker process that may use only the model's files and the devices.
         timeout: of a run, in seconds.
         options: "precision", "device", "inter_threads", "optimization", "cache_directory", "config" (a gpux.yml);
             "session" and "provider_libraries" with a dict each; the name of a provider with a dict of its options.
@@ -138,6 +140,8 @@ class Runtime(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -146,6 +150,8 @@ class Runtime(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux._options import Options, Strict, model_options
+from gpux._options import Isolation, Options, Sandbox, Strict, model_options
 from gpux.errors import InvalidInput
 from gpux.image_embedder import Image, as_images
 from gpux.runtime import path_of
@@ -27,7 +27,7 @@ class ZeroShotImageClassifier(Closing):
         labels: at least one, none twice.
         provider: as for gpux.Runtime.
         label_template: the text of a label, which replaces {}; None: the model's.
-        strict, threads, memory_limit, timeout, options: as for gpux.Runtime.
+        strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
         Those of gpux.ImageEmbedder; gpux.InvalidInput (labels or template), gpux.InvalidConfig (gpux.yml does not say
@@ -44,6 +44,8 @@ class ZeroShotImageClassifier(Closing):
         strict: Strict = False,
         threads: int | None = None,
         memory_limit: int | str | None = None,
+        isolation: Isolation | None = None,
+        sandbox: Sandbox | None = None,
         timeout: float | None = None,
         options: Options | None = None,
     ) -> None:
@@ -54,6 +56,8 @@ class ZeroShotImageClassifier(Closing):
             strict=strict,
             threads=threads,
             memory_limit=memory_limit,
+            isolation=isolation,
+            sandbox=sandbox,
             timeout=timeout,
             options=options,
         )

@@ -28,6 +28,19 @@ Optimization optimization_of(const std::string& name) {
   throw Error(ErrorCode::usage, "optimization is '" + name + "', and not disabled, basic, extended, layout or all");
 }
 
+Isolation isolation_of(const std::string& name) {
+  if (name == "thread") return Isolation::thread;
+  if (name == "process") return Isolation::process;
+  throw Error(ErrorCode::usage, "isolation is '" + name + "', and not thread or process");
+}
+
+Sandbox sandbox_of(const std::string& name) {
+  if (name == "off") return Sandbox::off;
+  if (name == "on") return Sandbox::on;
+  if (name == "strict") return Sandbox::strict;
+  throw Error(ErrorCode::usage, "sandbox is '" + name + "', and not on, off or strict");
+}
+
 void set(ModelOptions& options, const std::string& key, nb::handle value) {
   const auto number = [&] { return nb::cast<unsigned>(value); };
   const auto text = [&] { return nb::cast<std::string>(value); };
@@ -55,6 +68,10 @@ void set(ModelOptions& options, const std::string& key, nb::handle value) {
     options.optimization = optimization_of(text());
   } else if (key == "cache_directory") {
     options.cache_directory = nb::cast<std::filesystem::path>(value);
+  } else if (key == "isolation") {
+    options.isolation = isolation_of(text());
+  } else if (key == "sandbox") {
+    options.sandbox = sandbox_of(text());
   } else if (key == "timeout_ms") {
     options.timeout = std::chrono::milliseconds(nb::cast<std::int64_t>(value));
   } else if (key == "session") {

@@ -27,7 +27,17 @@ std::filesystem::path& program_of_workers() {
 }  // namespace
 
 std::filesystem::path worker_program() {
-  return program_of_workers();
+  if (!program_of_workers().empty()) return program_of_workers();
+  const std::filesystem::path library = own_library_path();
+  if (library == executable_path()) return {};
+  if (std::filesystem::path named = environment_variable("GPUX_PROGRAM"); !named.empty()) return named;
+  // PREFIX/lib/libgpux.so, or PREFIX/lib/ARCHITECTURE/libgpux.so.
+  const std::filesystem::path folder = library.parent_path();
+  for (const std::filesystem::path& prefix : {folder.parent_path(), folder.parent_path().parent_path()}) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(prefix / "bin/gpux", error)) return prefix / "bin/gpux";
+  }
+  return {};
 }
 
 void set_worker_program(std::filesystem::path program) {

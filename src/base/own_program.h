@@ -15,8 +15,8 @@ namespace gpux {
 ProcessResult run_child(std::vector<std::string> arguments,
                         std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-/// The gpux program, to be started as a worker of this process; empty where this process is another program, which uses
-/// the library.
+/// The gpux program, to be started as a worker of this process: this one, or for a program that uses the library what
+/// $GPUX_PROGRAM names, else the one that was installed with the library. Empty where there is none.
 std::filesystem::path worker_program();
 
 /// Called by the program itself, before anything asks.

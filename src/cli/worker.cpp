@@ -16,7 +16,10 @@ void add_worker(CLI::App& program, Context& /*context*/) {
   CLI::App* command = program.add_subcommand("worker", "Run a model for 'gpux serve --isolation process'");
   command->group("");
   command->add_option("MODEL", *model, "shown in the list of processes");
-  command->callback([model] { runtime::run_worker(isolation::worker_socket, generation::make_decoder_service); });
+  auto protocol = std::make_shared<std::string>();
+  command->add_option("--protocol", *protocol);
+  command->callback(
+      [protocol] { runtime::run_worker(isolation::worker_socket, generation::make_decoder_service, *protocol); });
 }
 
 }  // namespace gpux::cli

@@ -23,6 +23,7 @@
 #include "gpux/error.h"
 #include "isolation/message_socket.h"
 #include "isolation/sandbox_plan.h"
+#include "isolation/worker_protocol.h"
 
 extern char** environ;
 
@@ -63,11 +64,10 @@ class SpawnActions {
 std::filesystem::path program_of_workers() {
   std::filesystem::path program = worker_program();
   if (!program.empty()) return program;
-  throw Error(
-      ErrorCode::usage,
-      format_message("isolation 'process' requires the gpux program, which '{}' is not: it starts itself again as "
-                     "the worker; accepted here: thread",
-                     file_at(executable_path())));
+  throw Error(ErrorCode::usage,
+              format_message("isolation 'process' requires the gpux program, which is not beside the library of '{}': "
+                             "install it, or name it in GPUX_PROGRAM; accepted without it: thread",
+                             file_at(executable_path())));
 }
 
 }  // namespace
@@ -81,8 +81,9 @@ WorkerProcess::WorkerProcess(const std::string& label, Sandbox sandbox) {
   ::posix_spawn_file_actions_adddup2(actions.get(), errors_.writing_end(), STDERR_FILENO);
   ::posix_spawn_file_actions_adddup2(actions.get(), others.get(), worker_socket);
   ::posix_spawn_file_actions_addclosefrom_np(actions.get(), worker_socket + 1);
-  std::array<std::string, 3> words{"gpux", "worker", label};
-  std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
+  std::array<std::string, 5> words{"gpux", "worker", label, "--protocol", worker_protocol};
+  std::array<char*, words.size() + 1> arguments{};
+  std::ranges::transform(words, arguments.begin(), [](std::string& word) { return word.data(); });
   std::vector<char*> environment = environment_of_worker(sandbox);
   const int failure =
       ::posix_spawn(&id_, program.c_str(), actions.get(), nullptr, arguments.data(), environment.data());

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/format_message.h"
+#include "base/home.h"
 #include "base/memory_size.h"
 #include "base/start_thread.h"
 #include "gpux/error.h"
@@ -32,6 +34,7 @@
 #include "isolation/sandbox.h"
 #include "isolation/shared_block.h"
 #include "isolation/value_encoding.h"
+#include "isolation/worker_protocol.h"
 #include "ort/lost_device.h"
 #include "provider/placement.h"
 #include "runtime/scheduling/session_replica.h"
@@ -364,6 +367,13 @@ std::unique_ptr<const Runtime> load(int control, int file) {
   return nullptr;
 }
 
+std::string of_another_build() {
+  return fmt::format(
+      "the gpux program '{}' is of another build than the library that starts it as a worker: install both "
+      "from one package, or name another one in GPUX_PROGRAM",
+      executable_path().string());
+}
+
 // Until the other end is closed.
 void obey(int control, const Runtime& runtime, const MakeWorkerService& make_service) {
   const auto service = std::make_shared<SharedService>(make_service(runtime));
@@ -394,7 +404,7 @@ void obey(int control, const Runtime& runtime, const MakeWorkerService& make_ser
 
 }  // namespace
 
-void run_worker(int socket, const MakeWorkerService& make_service) {
+void run_worker(int socket, const MakeWorkerService& make_service, std::string_view protocol) {
   const UniqueFd control(socket);
   int type = 0;
   socklen_t size = sizeof type;
@@ -409,7 +419,11 @@ void run_worker(int socket, const MakeWorkerService& make_service) {
     const auto command = message.as<isolation::WorkerCommand>();
     // A parent that ended before depend_on_parent() sent no signal.
     const bool is_orphan = !command || ::getppid() != command->parent;
-    if (!is_orphan) {
+    if (!is_orphan && protocol != isolation::worker_protocol) {
+      const isolation::LoadReply reply{.kind = isolation::LoadReply::Kind::failure,
+                                       .error = static_cast<std::int32_t>(ErrorCode::usage)};
+      (void)isolation::send_with_text(socket, reply, of_another_build());
+    } else if (!is_orphan) {
       if (const auto runtime = load(socket, message.descriptors.front().get())) obey(socket, *runtime, make_service);
     }
   }

@@ -81,6 +81,9 @@ LoadRequest request_of(const ModelOptions& options) {
   for (const std::filesystem::path& library : options.custom_operator_libraries) {
     request.custom_operator_libraries.push_back({library, call("custom_operator_libraries")});
   }
+  request.isolation = setting(options.isolation, call("isolation"));
+  request.sandbox = setting(options.sandbox, call("sandbox"));
+  if (request.isolation || request.sandbox) request.worker_use = WorkerUse::restarted;
   return request;
 }
 

@@ -49,10 +49,11 @@ void check_memory_size(const Setting<std::string>& said) {
 
 std::span<const Variable> variables() {
   using Request = LoadRequest;
-  static constexpr std::array<Variable, 21> all{{
+  static constexpr std::array<Variable, 22> all{{
       {.name = "GPUX_HOME"},
       {.name = "GPUX_OFFLINE"},
       {.name = "GPUX_ONNXRUNTIME"},
+      {.name = "GPUX_PROGRAM"},
       {.name = "GPUX_PYTHON_PACKAGES"},
       {.name = "GPUX_PROVIDER", .take = take<&Request::provider, read_text>, .check = check_provider},
       {.name = "GPUX_STRICT", .take = take<&Request::strict, read_strictness>},

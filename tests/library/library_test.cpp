@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/own_program.h"
 #include "checkpoint/sentence_model.h"
 #include "embedding/embedder.h"
 #include "embedding/encoder_folder.h"
@@ -387,6 +388,25 @@ TEST_F(Library, OptionsAreThoseOfTheModel) {
   expect_error(ErrorCode::provider_unavailable, "cuda",
                [&] { Model(adder, {.provider = "cuda", .strict = Strictness::provider}); });
   expect_error(ErrorCode::not_found, "other.yml", [&] { Model(adder, {.config = "other.yml"}); });
+}
+
+TEST_F(Library, RunsModelsInWorkersThatItStarts) {
+  const std::string add = GPUX_SOURCE_DIR "/tests/models/add.onnx";
+  const Tensor x = Tensor::of<float>({1, 3}, std::vector<float>{1, 2, 3});
+  // Without the program there is none to start.
+  EXPECT_THROW(Model(add, {.isolation = Isolation::process}), Error);
+  set_worker_program(GPUX_PROGRAM);
+  const Model here(add), there(add, {.sandbox = Sandbox::on});
+  set_worker_program({});
+  EXPECT_FALSE(here.runtime().worker().has_value());
+  ASSERT_TRUE(there.runtime().worker().has_value());
+  EXPECT_EQ(there.runtime().worker()->state, WorkerStatus::State::ready);
+  const auto sums = [&](const Model& model) {
+    const NamedValues outputs = model.infer({{"x", x}});
+    const std::span<const float> values = outputs.front().second.tensor()->as<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  EXPECT_EQ(sums(there), sums(here));
 }
 
 }  // namespace

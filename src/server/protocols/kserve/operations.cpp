@@ -33,14 +33,13 @@ Json named_rows_schema(const std::vector<SignatureEntry>& inputs) {
 Json instances_schema(const ServedList& models) {
   Json accepted = Json::array();
   for (const ServedModel* model : models) {
+    const auto accept = [&](const std::vector<SignatureEntry>& inputs) {
+      if (inputs.size() == 1) accepted.push_back(row_schema(inputs.front().type));
+      accepted.push_back(named_rows_schema(inputs));
+    };
     // Texts, or what is made of them.
-    const std::vector<SignatureEntry>& inputs = model->runtime().info().signature.inputs;
-    if (model->pipeline() != nullptr) {
-      accepted.push_back(named_rows_schema(model->pipeline()->text_inputs()));
-    } else if (inputs.size() == 1) {
-      accepted.push_back(row_schema(inputs.front().type));
-    }
-    accepted.push_back(named_rows_schema(inputs));
+    if (model->pipeline() != nullptr) accept(model->pipeline()->text_inputs());
+    accept(model->runtime().info().signature.inputs);
   }
   return {{"type", "array"}, {"items", any_of(std::move(accepted))}, {"minItems", 1}};
 }

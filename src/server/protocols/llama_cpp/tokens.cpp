@@ -9,11 +9,13 @@
 #include <fmt/ranges.h>
 
 #include "base/utf8.h"
+#include "base/utf8_prefix.h"
 #include "generation/token_bytes.h"
 #include "server/protocols/llama_cpp/handlers.h"
 #include "server/protocols/llama_cpp/requests.h"
 #include "server/protocols/model_choice.h"
 #include "server/protocols/plain_text.h"
+#include "server/protocols/request_json.h"
 #include "server/protocols/tei/handlers.h"
 #include "tensor/json_writer.h"
 
@@ -73,6 +75,17 @@ std::string counted_json(const TokenizeText& asked, const text::Encoding& encodi
   return out + "]}";
 }
 
+// By the path, or by the body.
+RouteCall named_by(const RouteCall& call, const std::string& model) {
+  RouteCall named = call;
+  if (model.empty()) return named;
+  if (named.name && *named.name != model) {
+    refuse_member("model", fmt::format("is '{}', and the path names '{}'", utf8_prefix(model, 80), *named.name));
+  }
+  named.name = model;
+  return named;
+}
+
 }  // namespace
 
 void tokenize(const RouteCall& call) {
@@ -83,43 +96,44 @@ void tokenize(const RouteCall& call) {
   const std::string_view body = call.request().body.text();
   const auto share = hold_for_reading(call.work, body, bytes_per_json_string);
   const auto asked = std::make_shared<const TokenizeText>(read_tokenize_text(body, call.work));
-  RouteCall named = call;
-  if (!named.name && !asked->model.empty()) named.name = asked->model;
-  with_able(named, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    const std::uint64_t cost = std::min(asked->text.size(), max_text_bytes) * tokenizer_bytes_per_byte;
-    do_units(with, cost, [with, model, asked, cost] {
-      constexpr std::size_t short_bytes = 4096;
-      MemoryShare scratch(with.work.memory);
-      if (asked->text.size() > short_bytes) grow_share(scratch, with.work.memory, cost, "tokenizing the text");
-      const text::Tokenizer& tokenizer = *tokenizer_of(*model);
-      const text::Encoding encoding = tokenizer.encode(
-          asked->text,
-          {.special_tokens = asked->special_tokens, .offsets = text::Offsets::bytes, .max_bytes = max_text_bytes});
-      with.exchange->respond(http::Response::json(
-          200, asked->is_counted ? counted_json(*asked, encoding, *model) : content_json(*asked, encoding, tokenizer)));
-      return false;
-    });
-  });
+  with_able(named_by(call, asked->model), TextAbility::tokenize,
+            [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+              const std::uint64_t cost = std::min(asked->text.size(), max_text_bytes) * tokenizer_bytes_per_byte;
+              do_units(with, cost, [with, model, asked, cost] {
+                constexpr std::size_t short_bytes = 4096;
+                MemoryShare scratch(with.work.memory);
+                if (asked->text.size() > short_bytes)
+                  grow_share(scratch, with.work.memory, cost, "tokenizing the text");
+                const text::Tokenizer& tokenizer = *tokenizer_of(*model);
+                const text::Encoding encoding = tokenizer.encode(asked->text, {.special_tokens = asked->special_tokens,
+                                                                               .offsets = text::Offsets::bytes,
+                                                                               .max_bytes = max_text_bytes});
+                with.exchange->respond(http::Response::json(200, asked->is_counted
+                                                                     ? counted_json(*asked, encoding, *model)
+                                                                     : content_json(*asked, encoding, tokenizer)));
+                return false;
+              });
+            });
 }
 
 void detokenize(const RouteCall& call) {
   const std::string_view body = call.request().body.text();
   const auto share = hold_for_reading(call.work, body, bytes_per_json_string);
   const auto asked = std::make_shared<const Detokenize>(read_detokenize(body, call.work));
-  RouteCall named = call;
-  if (!named.name && !asked->model.empty()) named.name = asked->model;
-  with_able(named, TextAbility::tokenize, [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-    const std::uint64_t cost = asked->ids.size() * decoding_bytes_per_token;
-    do_units(with, cost, [with, model, asked, cost] {
-      MemoryShare scratch(with.work.memory);
-      grow_share(scratch, with.work.memory, cost, "decoding the tokens");
-      std::string text;
-      append_json_string(text, tokenizer_of(*model)->decode(asked->ids, false));
-      // The same text by the names that the two servers give it.
-      with.exchange->respond(http::Response::json(200, fmt::format(R"({{"content":{0},"prompt":{0}}})", text)));
-      return false;
-    });
-  });
+  with_able(
+      named_by(call, asked->model), TextAbility::tokenize,
+      [asked](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
+        const std::uint64_t cost = asked->ids.size() * decoding_bytes_per_token;
+        do_units(with, cost, [with, model, asked, cost] {
+          MemoryShare scratch(with.work.memory);
+          grow_share(scratch, with.work.memory, cost, "decoding the tokens");
+          std::string text;
+          append_json_string(text, tokenizer_of(*model)->decode(asked->ids, false));
+          // The same text by the names that the two servers give it.
+          with.exchange->respond(http::Response::json(200, fmt::format(R"({{"content":{0},"prompt":{0}}})", text)));
+          return false;
+        });
+      });
 }
 
 }  // namespace gpux::server::llama_cpp

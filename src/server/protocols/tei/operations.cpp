@@ -45,9 +45,8 @@ Json classify_schema() {
 Json extraction_schema(const ServedModel& model) {
   Json one = text;
   if (is_able(model, TextAbility::answer_questions)) {
-    const Json words{{"type", "string"}, {"minLength", 1}};
     one = {{"type", "object"},
-           {"properties", {{"question", words}, {"context", words}}},
+           {"properties", {{"question", text}, {"context", {{"type", "string"}, {"minLength", 1}}}}},
            {"required", Json::array({"question", "context"})}};
   }
   const Json list{{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", max_texts}};
