@@ -111,12 +111,12 @@ def model_options(
         if isinstance(memory_limit, int) and memory_limit < 0:
             raise Usage(f"memory_limit is {memory_limit}, and not a number of bytes")
         settings["memory"] = str(memory_limit)
-    for name, value, accepted in (("isolation", isolation, _isolations), ("sandbox", sandbox, _sandboxes)):
-        if value is None:
+    for name, where, accepted in (("isolation", isolation, _isolations), ("sandbox", sandbox, _sandboxes)):
+        if where is None:
             continue
-        if value not in accepted:
-            raise Usage(f"{name} is {value!r}, and not {', '.join(accepted)}")
-        settings[name] = value
+        if where not in accepted:
+            raise Usage(f"{name} is {where!r}, and not {', '.join(accepted)}")
+        settings[name] = where
     if isolation is not None or sandbox is not None:
         name_program()
     timeout_ms = milliseconds("timeout", timeout)

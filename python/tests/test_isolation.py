@@ -88,7 +88,10 @@ def test_mistakes_are_named(arguments, message):
     ("command", "message"),
     [
         ("exit 0", "the worker of 'add' exited with code 0 while it loaded the model"),
-        ('exec {program} worker "$2" --protocol 0123456789abcdef', "is of another build than the library that starts it"),
+        (
+            'exec {program} worker "$2" --protocol 0123456789abcdef',
+            "is of another build than the library that starts it",
+        ),
     ],
 )
 def test_a_program_of_another_build_is_refused(command, message, tmp_path, monkeypatch):

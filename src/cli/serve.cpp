@@ -106,6 +106,7 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;
   if (service.has_console) options.failures = service.failures;
+  options.shared_regions = service.shared_regions;
   options.max_message_bytes = flags.max_body_bytes;
   options.memory = service.memory;
   try {
@@ -388,6 +389,14 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
   options.api_keys = read_api_keys(flags.api_key_file);
   options.log_requests = flags.log_requests;
   options.is_strict = flags.is_strict;
+  if (!flags.shared_memory.empty()) {
+    if (!flags.shared_memory.starts_with('/')) {
+      throw Error(ErrorCode::usage, fmt::format("--shared-memory is '{}'; accepted: the beginning of names of shared "
+                                                "memory, which begin with a slash",
+                                                flags.shared_memory));
+    }
+    options.shared_regions = std::make_shared<server::SharedRegions>(flags.shared_memory);
+  }
   options.stored_responses.max_responses = flags.max_responses;
   options.stored_responses.time_to_live = flags.response_ttl;
   options.store_changes.serves_store = flags.serves_store;

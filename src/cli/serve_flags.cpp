@@ -83,6 +83,9 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
   command.add_flag_function(
       "--console,!--no-console", [&flags](std::int64_t count) { flags.console = count > 0; },
       "serve a page for browsers at /console (default: if the server listens on loopback)");
+  command.add_option("--shared-memory", flags.shared_memory,
+                     "clients may have inputs and outputs in POSIX shared memory whose name begins with this, as "
+                     "/infer-; /: any (Triton's system shared memory)");
   auto* certificate = command.add_option("--tls-cert", flags.tls_certificate, "certificate chain, PEM");
   auto* key = command.add_option("--tls-key", flags.tls_key, "its key, PEM");
   certificate->needs(key);

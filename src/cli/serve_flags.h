@@ -30,6 +30,7 @@ struct ServeFlags : server::ServingFlags {
   std::size_t max_responses = 1024;  ///< that are kept; 0: none
   std::chrono::milliseconds response_ttl{std::chrono::hours(24)};
   unsigned busy_poll_us = 50;
+  std::string shared_memory;    ///< the beginning of the names of objects that clients may register; empty: none
   std::optional<bool> console;  ///< empty: if it listens on loopback
   bool log_requests = false, is_strict = false, detach = false;
   bool in_background = false;  ///< by --detach: let go of the streams once it listens

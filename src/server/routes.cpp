@@ -131,7 +131,8 @@ std::span<const Route> all_routes() {
     for (const std::span<const Route> some :
          {own::routes(), open_inference_v2::routes(), kserve::routes(), openai::routes(), responses::routes(),
           anthropic::routes(), ollama::routes(), tei::routes(), llama_cpp::routes(), cohere::routes(),
-          own::document_routes(), console::routes(), open_inference_v2::repository_routes()}) {
+          own::document_routes(), console::routes(), open_inference_v2::region_routes(),
+          open_inference_v2::repository_routes()}) {
       joined.insert(joined.end(), some.begin(), some.end());
     }
     return joined;

@@ -53,8 +53,14 @@ class Parameters {
     refuse(fmt::format("{}parameters.{} is not a whole number of 0 or more", where_, name));
   }
 
-  void refuse_shared_memory() const {
-    if (has("shared_memory_region")) refuse(fmt::format("{}shared memory is not served", where_));
+  [[nodiscard]] std::optional<SharedRange> range(const InferReading& reading) const {
+    const auto found = values_.find("shared_memory_region");
+    if (found == values_.end()) return std::nullopt;
+    if (found->second.parameter_choice_case() != InferParameter::kStringParam) {
+      refuse(fmt::format("{}parameters.shared_memory_region is not a text", where_));
+    }
+    const auto size = has("shared_memory_byte_size") ? std::optional(number("shared_memory_byte_size")) : std::nullopt;
+    return shared_range(reading, found->second.string_param(), size, number("shared_memory_offset"), where_);
   }
 
   [[nodiscard]] bool has(const char* name) const { return values_.contains(name); }
@@ -248,7 +254,7 @@ constexpr std::size_t max_bytes = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
 InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& request, const Signature& signature,
-                             const Cancellation& cancellation) {
+                             const Cancellation& cancellation, const InferReading& reading) {
   InferCall call;
   call.id = request->id();
   const Parameters parameters(request->parameters(), "");
@@ -261,33 +267,38 @@ InferCall read_infer_message(const std::shared_ptr<const ModelInferRequest>& req
   const bool is_typed = std::any_of(request->inputs().begin(), request->inputs().end(),
                                     [](const auto& input) { return input.has_contents(); });
   if (is_typed && !raw.empty()) refuse("the request has both contents and raw_input_contents: send one of them");
-  if (!raw.empty() && raw.size() != request->inputs_size()) {
-    refuse(fmt::format("the request has {} inputs and {} raw_input_contents", request->inputs_size(), raw.size()));
+  const auto sent = std::ranges::count_if(
+      request->inputs(), [](const auto& input) { return !input.parameters().contains("shared_memory_region"); });
+  if (!raw.empty() && raw.size() != sent) {
+    refuse(fmt::format("the request has {} inputs{} and {} raw_input_contents", sent,
+                       sent == request->inputs_size() ? "" : " besides those in shared memory", raw.size()));
   }
+  int next_raw = 0;
   call.binary_outputs = !is_typed;
   for (int i = 0; i < request->inputs_size(); ++i) {
     cancellation.check();
     const ModelInferRequest::InferInputTensor& input = request->inputs(i);
     const std::string& name = input.name();
     require_input(call, name, signature);
-    Parameters(input.parameters(), fmt::format("input '{}': ", name)).refuse_shared_memory();
+    const auto range = Parameters(input.parameters(), fmt::format("input '{}': ", name)).range(reading);
     const auto type = type_of_datatype(input.datatype());
     if (!type) refuse(fmt::format("input '{}': there is no datatype {}", name, shown(input.datatype())));
     const Shape shape(input.shape().begin(), input.shape().end());
     for (const std::int64_t size : shape) {
       if (size < 0) refuse(fmt::format("input '{}': shape holds {}, not a size of 0 or more", name, size));
     }
-    Tensor tensor = raw.empty() ? read_typed_tensor(input.contents(), *type, shape, request, name)
-                                : read_binary_tensor(bytes_of(raw[i]), request, *type, shape, name);
+    if (range && input.has_contents()) refuse(fmt::format("input '{}' has both contents and shared memory", name));
+    Tensor tensor = range         ? read_shared_tensor(*range, reading, *type, shape, name)
+                    : raw.empty() ? read_typed_tensor(input.contents(), *type, shape, request, name)
+                                  : read_binary_tensor(bytes_of(raw[next_raw++]), request, *type, shape, name);
     call.run.inputs.emplace_back(name, std::move(tensor));
   }
   for (const auto& output : request->outputs()) {
     add_output(call, output.name(), signature);
     const Parameters asked(output.parameters(), fmt::format("output '{}': ", output.name()));
-    asked.refuse_shared_memory();
     const auto classes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(asked.number("classification"), UINT32_MAX));
-    call.outputs.push_back({output.name(), call.binary_outputs, classes});
+    call.outputs.push_back({output.name(), call.binary_outputs, classes, asked.range(reading)});
   }
   return call;
 }
@@ -309,7 +320,16 @@ InferMessage write_infer_message(const InferResponse& response) {
     written.set_name(output.name);
     written.set_datatype(std::string(datatype_of(output.tensor.type())));
     written.mutable_shape()->Add(output.tensor.shape().begin(), output.tensor.shape().end());
-    if (!is_raw) write_typed_tensor(output.tensor, *written.mutable_contents());
+    if (output.shared) {
+      auto& parameters = *written.mutable_parameters();
+      parameters["shared_memory_region"].set_string_param(output.shared->region->place().name);
+      parameters["shared_memory_byte_size"].set_int64_param(static_cast<std::int64_t>(output.shared->byte_size));
+      if (output.shared->offset != 0) {
+        parameters["shared_memory_offset"].set_int64_param(static_cast<std::int64_t>(output.shared->offset));
+      }
+    } else if (!is_raw) {
+      write_typed_tensor(output.tensor, *written.mutable_contents());
+    }
   }
   InferMessage message;
   std::string text = head.SerializeAsString();
@@ -321,6 +341,11 @@ InferMessage write_infer_message(const InferResponse& response) {
   };
   if (is_raw) {
     for (const AnsweredOutput& output : outputs) {
+      if (output.shared) {
+        // Clients count the contents by the outputs.
+        text += field_head(ModelInferResponse::kRawOutputContentsFieldNumber, 0);
+        continue;
+      }
       const bool is_text = output.tensor.type() == ElementType::string;
       const std::string elements = is_text ? bytes_elements(output.tensor) : std::string();
       const std::size_t size = is_text ? elements.size() : output.tensor.byte_size();

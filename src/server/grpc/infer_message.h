@@ -19,7 +19,8 @@ namespace gpux::server {
 /// `binary_outputs` of the result is set if the request has raw contents, so that the answer has them, too.
 /// Errors invalid_input that name the input and what was met; those of the cancellation, which is asked for each input.
 InferCall read_infer_message(const std::shared_ptr<const inference::ModelInferRequest>& request,
-                             const Signature& signature, const Cancellation& cancellation = {});
+                             const Signature& signature, const Cancellation& cancellation = {},
+                             const InferReading& reading = {});
 
 /// A ModelInferResponse as it goes over the wire. Raw contents of some size share the outputs' memory.
 struct InferMessage {

@@ -8,8 +8,12 @@ namespace gpux::server {
 using Clock = std::chrono::steady_clock;
 
 InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request, RequestWork work,
-                   Clock::time_point arrived, Done done)
-    : request_(std::move(request)), work_(std::move(work)), arrived_(arrived), done_(std::move(done)) {}
+                   Clock::time_point arrived, std::shared_ptr<const SharedRegions> regions, Done done)
+    : request_(std::move(request)),
+      work_(std::move(work)),
+      arrived_(arrived),
+      regions_(std::move(regions)),
+      done_(std::move(done)) {}
 
 void InferRun::start(ModelRepository& repository) {
   const auto self = shared_from_this();
@@ -26,8 +30,13 @@ void InferRun::start(ModelRepository& repository) {
 void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
   try {
     auto call = std::make_shared<InferCall>();
+    std::shared_ptr<MemoryShare> share;
     try {
-      *call = read_infer_message(request_, model->signature(), work_.cancellation());
+      const InferReading reading{.regions = regions_.get(), .hold = [&](std::uint64_t bytes) {
+                                   if (share == nullptr) share = work_.hold(0, "reading shared memory");
+                                   grow_share(*share, work_.memory, bytes, "reading shared memory");
+                                 }};
+      *call = read_infer_message(request_, model->signature(), work_.cancellation(), reading);
     } catch (const Error& error) {
       model->statistics().count(error, arrived_);
       throw;
@@ -37,7 +46,7 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     call->run.arrived = arrived_;
     const Pending pending = submit_infer(
         model, std::move(call->run), work_,
-        [self = shared_from_this(), model, call](runtime::InferAnswer&& answer) {
+        [self = shared_from_this(), model, call, share](runtime::InferAnswer&& answer) {
           if (answer.error) {
             self->end(answer.error, {});
             return;

@@ -22,7 +22,7 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
   using Done = std::function<void(const std::optional<Error>& error, const InferMessage& message)>;
 
   InferRun(std::shared_ptr<const inference::ModelInferRequest> request, RequestWork work,
-           std::chrono::steady_clock::time_point arrived, Done done);
+           std::chrono::steady_clock::time_point arrived, std::shared_ptr<const SharedRegions> regions, Done done);
 
   void start(ModelRepository& repository);
 
@@ -36,6 +36,7 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
   std::shared_ptr<const inference::ModelInferRequest> request_;
   RequestWork work_;
   std::chrono::steady_clock::time_point arrived_;
+  std::shared_ptr<const SharedRegions> regions_;  // null: shared memory is not served
 
   std::mutex mutex_;
   Done done_;  // taken by the one that ends

@@ -89,7 +89,7 @@ class InferStream : public Call, public LastingCall {
     RequestWork own = work();
     own.stop = {};
     auto run = std::make_shared<InferRun>(
-        request, std::move(own), Clock::now(),
+        request, std::move(own), Clock::now(), state()->options.shared_regions,
         [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
                                                                                   const InferMessage& message) {
           self->answer(number, error ? stream_failure(error->message(), self->state()->repository.name_of(name), id)

@@ -78,6 +78,9 @@ void server_metadata(const AnswerTo& answer, ByteBuffer& request) {
     // The one that is about JSON.
     if (extension != "binary_tensor_data") response.add_extensions(std::string(extension));
   }
+  if (answer->call().state()->options.shared_regions != nullptr) {
+    response.add_extensions(std::string(shared_memory_extension));
+  }
   answer->respond(write_message(response));
 }
 
@@ -195,7 +198,7 @@ void model_infer(const AnswerTo& answer, ByteBuffer& request) {
   const Call& call = answer->call();
   const RequestWork work = call.work();
   const auto run = std::make_shared<InferRun>(
-      read<inference::ModelInferRequest>(answer, request), work, call.arrived(),
+      read<inference::ModelInferRequest>(answer, request), work, call.arrived(), call.state()->options.shared_regions,
       [answer, deadline = work.deadline](const std::optional<Error>& error, const InferMessage& message) {
         if (error) {
           answer->fail(*error);
@@ -256,6 +259,43 @@ void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   repository_of(answer).unload(asked->model_name(), done_for<inference::RepositoryModelUnloadResponse>(answer));
 }
 
+// The methods are there where it is.
+SharedRegions& regions_of(const AnswerTo& answer) {
+  return *answer->call().state()->options.shared_regions;
+}
+
+void shared_memory_status(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::SystemSharedMemoryStatusRequest>(answer, request);
+  const SharedRegions& regions = regions_of(answer);
+  inference::SystemSharedMemoryStatusResponse response;
+  for (const SharedRegionPlace& place :
+       asked->name().empty() ? regions.all() : std::vector{regions.find(asked->name())->place()}) {
+    auto& written = (*response.mutable_regions())[place.name];
+    written.set_name(place.name);
+    written.set_key(place.key);
+    written.set_offset(place.offset);
+    written.set_byte_size(place.byte_size);
+  }
+  answer->respond(write_message(response));
+}
+
+void shared_memory_register(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::SystemSharedMemoryRegisterRequest>(answer, request);
+  regions_of(answer).add(
+      {.name = asked->name(), .key = asked->key(), .offset = asked->offset(), .byte_size = asked->byte_size()});
+  answer->respond(write_message(inference::SystemSharedMemoryRegisterResponse()));
+}
+
+void shared_memory_unregister(const AnswerTo& answer, ByteBuffer& request) {
+  const auto asked = read<inference::SystemSharedMemoryUnregisterRequest>(answer, request);
+  if (asked->name().empty()) {
+    regions_of(answer).remove_all();
+  } else {
+    regions_of(answer).remove(asked->name());
+  }
+  answer->respond(write_message(inference::SystemSharedMemoryUnregisterResponse()));
+}
+
 constexpr Method inference_table[] = {
     {"/inference.GRPCInferenceService/ServerLive", false, server_live, nullptr},
     {"/inference.GRPCInferenceService/ServerReady", false, server_ready, nullptr},
@@ -269,7 +309,13 @@ constexpr Method inference_table[] = {
     {"/inference.GRPCInferenceService/RepositoryIndex", true, repository_index, nullptr},
     {"/inference.GRPCInferenceService/RepositoryModelLoad", true, repository_load, nullptr},
     {"/inference.GRPCInferenceService/RepositoryModelUnload", true, repository_unload, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryStatus", true, shared_memory_status, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryRegister", true, shared_memory_register, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister", true, shared_memory_unregister, nullptr},
 };
+
+// The last ones.
+constexpr std::size_t shared_memory_methods = 3;
 
 constexpr Method health_table[] = {
     {"/grpc.health.v1.Health/Check", false, check_health, nullptr},
@@ -278,8 +324,9 @@ constexpr Method health_table[] = {
 
 }  // namespace
 
-std::span<const Method> inference_methods() noexcept {
-  return inference_table;
+std::span<const Method> inference_methods(bool has_shared_memory) noexcept {
+  const std::span<const Method> all = inference_table;
+  return has_shared_memory ? all : all.first(all.size() - shared_memory_methods);
 }
 
 std::span<const Method> health_methods() noexcept {

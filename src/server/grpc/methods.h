@@ -20,7 +20,7 @@ struct Method {
 };
 
 /// Methods of the service inference.GRPCInferenceService.
-std::span<const Method> inference_methods() noexcept;
+std::span<const Method> inference_methods(bool has_shared_memory) noexcept;
 
 /// Methods of the service grpc.health.v1.Health.
 std::span<const Method> health_methods() noexcept;

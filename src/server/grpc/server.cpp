@@ -117,7 +117,7 @@ struct GrpcServer::Implementation {
   Implementation(ModelRepository& repository, const GrpcServerOptions& options)
       : readers({.threads = options.reading_threads}),
         state(std::make_shared<CallState>(repository, options, readers)),
-        inference(state, inference_methods()),
+        inference(state, inference_methods(options.shared_regions != nullptr)),
         health(state, health_methods()),
         unknown(state) {}
 

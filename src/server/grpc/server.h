@@ -12,6 +12,7 @@
 #include "server/models/model_repository.h"
 #include "server/models/probe.h"
 #include "server/requests/failed_requests.h"
+#include "server/requests/shared_regions.h"
 
 namespace gpux::server {
 
@@ -31,6 +32,7 @@ struct GrpcServerOptions {
   ProbeLimits probe;                                          ///< of the health service and the Ready methods
   bool log_requests = false;                                  ///< one line of the log for each
   std::shared_ptr<FailedRequests> failures;                   ///< keeps calls that fail; null: none are kept
+  std::shared_ptr<SharedRegions> shared_regions;              ///< null: shared memory is not served
   std::uint64_t max_message_bytes = std::uint64_t{64} << 20;  ///< of a request, also when decompressed
   /// For what requests and answers hold, with whatever else takes from it; null: one of http::default_memory_bytes.
   /// Beyond it: UNAVAILABLE.

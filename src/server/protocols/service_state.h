@@ -22,6 +22,7 @@
 #include "server/requests/member_rules.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/route_figures.h"
+#include "server/requests/shared_regions.h"
 #include "server/requests/time_limits.h"
 #include "server/store_changes/store_changes.h"
 #include "server/telemetry/span_counts.h"
@@ -40,11 +41,12 @@ struct ServiceOptions {
   bool has_console = false;                       ///< /console answers, and requests that fail are kept for it
   bool console_is_for_this_machine = false;       ///< without keys it answers requests of this machine alone
   std::shared_ptr<FailedRequests> failures = std::make_shared<FailedRequests>();  ///< those; of gRPC, too
-  std::uint64_t read_here_bytes = 64 << 10;     ///< longer JSON is not read on the thread that calls handle()
-  std::uint64_t tokenize_here_bytes = 2 << 10;  ///< the same of bodies with texts
-  unsigned reading_threads = 2;                 ///< for those, at most
-  std::size_t max_reading = 1024;               ///< requests that may wait for them; beyond: refused
-  std::chrono::milliseconds keep_alive{10000};  ///< a client that waits for text gets a sign of life this often
+  std::uint64_t read_here_bytes = 64 << 10;       ///< longer JSON is not read on the thread that calls handle()
+  std::uint64_t tokenize_here_bytes = 2 << 10;    ///< the same of bodies with texts
+  unsigned reading_threads = 2;                   ///< for those, at most
+  std::size_t max_reading = 1024;                 ///< requests that may wait for them; beyond: refused
+  std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
+  std::shared_ptr<SharedRegions> shared_regions;  ///< those that clients register; of gRPC, too. Null: none are served
   ResponseStoreOptions stored_responses;
   StoreChangeOptions store_changes;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.

@@ -82,6 +82,14 @@ class Parameters {
     refuse(fmt::format("{}parameters.{} is neither true nor false", where_, name));
   }
 
+  [[nodiscard]] std::optional<std::string> text(std::string_view name) const {
+    const std::string_view* found = find(name);
+    if (found == nullptr) return std::nullopt;
+    const nlohmann::json value = small_json(*found, fmt::format("{}parameters.{}", where_, name));
+    if (!value.is_string()) refuse(fmt::format("{}parameters.{} is {}, not a text", where_, name, shown(*found)));
+    return value.get<std::string>();
+  }
+
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
  private:
@@ -154,8 +162,8 @@ Tensor read_json_tensor(std::string_view data, ElementType type, const Shape& sh
 
 class CallReader {
  public:
-  CallReader(const http::Piece& body, std::size_t json_bytes, const Signature& signature)
-      : signature_(signature), owner_(body.owner), binary_(body.bytes.subspan(json_bytes)) {}
+  CallReader(const http::Piece& body, std::size_t json_bytes, const Signature& signature, const InferReading& reading)
+      : signature_(signature), reading_(reading), owner_(body.owner), binary_(body.bytes.subspan(json_bytes)) {}
 
   InferCall read(std::string_view json) {
     std::string_view inputs, outputs;
@@ -222,7 +230,11 @@ class CallReader {
     const Shape shape = read_shape(*shape_text, name);
     Parameters parameters;
     if (!parameters_text.empty()) parameters = Parameters(parameters_text, fmt::format("input '{}': ", name));
-    if (parameters.has("shared_memory_region")) refuse(fmt::format("input '{}': shared memory is not served", name));
+    if (const auto range = range_of(parameters, fmt::format("input '{}': ", name))) {
+      if (data) refuse(fmt::format("input '{}' has both data and shared_memory_region", name));
+      call_.run.inputs.emplace_back(name, read_shared_tensor(*range, reading_, *type, shape, name));
+      return;
+    }
     if (const auto size = parameters.number("binary_data_size")) {
       if (data) refuse(fmt::format("input '{}' has both data and binary_data_size", name));
       if (*size > binary_.size()) {
@@ -252,9 +264,7 @@ class CallReader {
     add_output(call_, output.name, signature_);
     if (!parameters_text.empty()) {
       const Parameters parameters(parameters_text, fmt::format("output '{}': ", output.name));
-      if (parameters.has("shared_memory_region")) {
-        refuse(fmt::format("output '{}': shared memory is not served", output.name));
-      }
+      output.shared = range_of(parameters, fmt::format("output '{}': ", output.name));
       output.binary = parameters.flag("binary_data").value_or(output.binary);
       output.classes = static_cast<std::uint32_t>(
           std::min<std::uint64_t>(parameters.number("classification").value_or(0), UINT32_MAX));
@@ -262,7 +272,15 @@ class CallReader {
     call_.outputs.push_back(std::move(output));
   }
 
+  [[nodiscard]] std::optional<SharedRange> range_of(const Parameters& parameters, const std::string& what) const {
+    const std::optional<std::string> region = parameters.text("shared_memory_region");
+    if (!region) return std::nullopt;
+    return shared_range(reading_, *region, parameters.number("shared_memory_byte_size"),
+                        parameters.number("shared_memory_offset").value_or(0), what);
+  }
+
   const Signature& signature_;
+  const InferReading& reading_;
   std::shared_ptr<const void> owner_;
   std::span<const std::byte> binary_;
   InferCall call_;
@@ -321,14 +339,14 @@ void append_metadata_tensor(std::string& out, const SignatureEntry& entry) {
   out += "]}";
 }
 
-InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes,
-                          const Signature& signature) {
+InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes, const Signature& signature,
+                          const InferReading& reading) {
   if (json_bytes && *json_bytes == 0) return read_raw_input(body, signature);
   const std::uint64_t length = json_bytes.value_or(body.bytes.size());
   if (length > body.bytes.size()) {
     refuse(fmt::format("Inference-Header-Content-Length is {}, and the body has {} bytes", length, body.bytes.size()));
   }
-  return CallReader(body, length, signature).read(body.text().substr(0, length));
+  return CallReader(body, length, signature, reading).read(body.text().substr(0, length));
 }
 
 http::Response write_infer_response(const InferResponse& response) {
@@ -351,7 +369,7 @@ http::Response write_infer_response(const InferResponse& response) {
   text += R"(,"outputs":[)";
   const std::vector<AnsweredOutput> answered = answered_outputs(response);
   for (std::size_t i = 0; i < answered.size(); ++i) {
-    const auto& [name, tensor, binary] = answered[i];
+    const auto& [name, tensor, binary, shared] = answered[i];
     text += i == 0 ? R"({"name":)" : R"(,{"name":)";
     append_json_string(text, name);
     text.append(R"(,"datatype":")").append(datatype_of(tensor.type())).append(R"(","shape":[)");
@@ -360,7 +378,13 @@ http::Response write_infer_response(const InferResponse& response) {
       text += std::to_string(tensor.shape()[d]);
     }
     text += ']';
-    if (binary) {
+    if (shared) {
+      text += R"(,"parameters":{"shared_memory_region":)";
+      append_json_string(text, shared->region->place().name);
+      text += fmt::format(R"(,"shared_memory_byte_size":{})", shared->byte_size);
+      if (shared->offset != 0) text += fmt::format(R"(,"shared_memory_offset":{})", shared->offset);
+      text += '}';
+    } else if (binary) {
       http::Piece piece;
       if (tensor.type() == ElementType::string) {
         piece = http::Piece::of(bytes_elements(tensor));

@@ -16,9 +16,12 @@
 /// extension_classification.md.
 namespace gpux::server {
 
-/// Extensions of the protocol that the server supports, by the names that clients look for.
+/// Extensions of the protocol that the server supports, by the names that clients look for. With shared memory one
+/// more.
 inline constexpr std::array<std::string_view, 5> extensions{"binary_tensor_data", "classification", "model_repository",
                                                             "schedule_policy", "statistics"};
+
+inline constexpr std::string_view shared_memory_extension = "system_shared_memory";
 
 /// The protocol's metadata of a value: {"name", "datatype", "shape"}; a free dimension is -1.
 void append_metadata_tensor(std::string& out, const SignatureEntry& entry);
@@ -36,7 +39,8 @@ std::int64_t epoch_milliseconds(std::int64_t steady_nanoseconds);
 /// follow the JSON, and 0 means that the whole body is the one input's only batch item. Binary tensors borrow from the
 /// body where they lie aligned to their element.
 /// Errors invalid_input that name the input and what was met.
-InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes, const Signature& signature);
+InferCall read_infer_call(const http::Piece& body, std::optional<std::uint64_t> json_bytes, const Signature& signature,
+                          const InferReading& reading = {});
 
 /// Writes the answer: JSON, followed by the binary tensors where some are asked for, which share the outputs' memory.
 /// Error invalid_input for outputs that the protocol has no form for.

@@ -64,10 +64,20 @@ constexpr std::array<Field, 4> infer_table{{
     {"outputs", FieldKind::other, FieldUse::optional, outputs_schema},
 }};
 
+constexpr std::array<Field, 3> region_table{{
+    {"key", FieldKind::text, FieldUse::required},
+    {.name = "offset", .kind = FieldKind::whole, .maximum = INT64_MAX},
+    {.name = "byte_size", .kind = FieldKind::whole, .use = FieldUse::required, .maximum = INT64_MAX},
+}};
+
 }  // namespace
 
 std::span<const Field> infer_fields() {
   return infer_table;
+}
+
+std::span<const Field> region_fields() {
+  return region_table;
 }
 
 Json tensor_schema() {
@@ -104,6 +114,12 @@ Operation describe_index(const ServedList&) {
   return json_operation(
       {{"type", "object"}, {"properties", {{"ready", {{"type", "boolean"}}}}}, {"additionalProperties", false}},
       {{"type", "array"}, {"items", {{"type", "object"}}}});
+}
+
+Operation describe_regions(const ServedList&) {
+  return json_answer(
+      {{"type", "array"},
+       {"items", {{"type", "object"}, {"required", Json::array({"name", "key", "offset", "byte_size"})}}}});
 }
 
 Operation describe_loading(const ServedList&) {

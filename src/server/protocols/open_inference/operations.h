@@ -18,7 +18,11 @@ openapi::Json tensor_schema();
 openapi::Json answer_schema();
 
 Operation describe_infer(const ServedList& models);
+/// Of a registration of shared memory.
+std::span<const Field> region_fields();
+
 Operation describe_index(const ServedList& models);
+Operation describe_regions(const ServedList& models);
 Operation describe_loading(const ServedList& models);
 
 }  // namespace gpux::server::open_inference_v2

@@ -17,6 +17,7 @@
 #include "server/protocols/open_inference/messages.h"
 #include "server/protocols/open_inference/operations.h"
 #include "server/protocols/readiness.h"
+#include "server/protocols/request_json.h"
 #include "tensor/json_envelope.h"
 #include "tensor/json_writer.h"
 
@@ -31,8 +32,9 @@ bool takes_texts(const ServedModel& model) {
          });
 }
 
-void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWork& work,
-                const std::shared_ptr<ServedModel>& model) {
+void infer_with(const RouteCall& call, const std::shared_ptr<ServedModel>& model) {
+  const std::shared_ptr<http::Exchange>& exchange = call.exchange;
+  const RequestWork& work = call.work;
   const http::Request& request = exchange->request();
   std::optional<std::uint64_t> json_bytes;
   if (const auto text = request.headers.find("Inference-Header-Content-Length")) {
@@ -55,7 +57,11 @@ void infer_with(const std::shared_ptr<http::Exchange>& exchange, const RequestWo
       if (share == nullptr) share = work.hold(0, "reading the body");
       grow_share(*share, work.memory, body.size() / 4 * sizeof(std::string) + body.size(), "reading the body");
     }
-    asked = std::make_shared<InferCall>(read_infer_call(request.body, json_bytes, model->signature()));
+    const InferReading reading{.regions = call.service.options.shared_regions.get(), .hold = [&](std::uint64_t bytes) {
+                                 if (share == nullptr) share = work.hold(0, "reading shared memory");
+                                 grow_share(*share, work.memory, bytes, "reading shared memory");
+                               }};
+    asked = std::make_shared<InferCall>(read_infer_call(request.body, json_bytes, model->signature(), reading));
   } catch (const Error& error) {
     model->statistics().count(error, request.arrived);
     throw;
@@ -112,6 +118,10 @@ void server_metadata(const RouteCall& call) {
     if (i != 0) text += ',';
     append_json_string(text, extensions[i]);
   }
+  if (call.service.options.shared_regions != nullptr) {
+    text += ',';
+    append_json_string(text, shared_memory_extension);
+  }
   call.exchange->respond(http::Response::json(200, text + "]}"));
 }
 
@@ -165,12 +175,12 @@ void infer(const RouteCall& call) {
     // Numbers of binary tensors stay where they are; texts do not.
     const std::size_t bytes = with.request().body.bytes.size();
     if (with.is_read_later || bytes <= with.service.options.read_here_bytes || !takes_texts(*model)) {
-      infer_with(with.exchange, with.work, model);
+      infer_with(with, model);
       return;
     }
     do_later(with, bytes, [with, model] {
       try {
-        infer_with(with.exchange, with.work, model);
+        infer_with(with, model);
       } catch (...) {
         with.exchange->respond(error_response(current_error(), with.protocol));
       }
@@ -237,6 +247,51 @@ void repository_unload(const RouteCall& call) {
   });
 }
 
+SharedRegions& regions_of(const RouteCall& call) {
+  if (call.service.options.shared_regions == nullptr) {
+    throw Error(ErrorCode::not_found, "shared memory is not served: gpux serve --shared-memory PREFIX serves it");
+  }
+  return *call.service.options.shared_regions;
+}
+
+void respond_regions(const RouteCall& call, const std::vector<SharedRegionPlace>& places) {
+  std::string text = "[";
+  for (const SharedRegionPlace& place : places) {
+    text += text.size() == 1 ? R"({"name":)" : R"(,{"name":)";
+    append_json_string(text, place.name);
+    text += R"(,"key":)";
+    append_json_string(text, place.key);
+    text += fmt::format(R"(,"offset":{},"byte_size":{}}})", place.offset, place.byte_size);
+  }
+  call.exchange->respond(http::Response::json(200, text + "]"));
+}
+
+void region_status(const RouteCall& call) {
+  const SharedRegions& regions = regions_of(call);
+  respond_regions(call, call.id ? std::vector{regions.find(*call.id)->place()} : regions.all());
+}
+
+void register_region(const RouteCall& call) {
+  const RequestJson body = parse_request(call.request().body.text(), {});
+  Members members(body, "", region_fields(), call.work.member_rules);
+  SharedRegionPlace place{.name = call.id.value_or(""), .key = members.text("key"), .offset = 0, .byte_size = 0};
+  place.offset = members.whole("offset").value_or(0);
+  place.byte_size = members.whole("byte_size").value_or(0);
+  members.finish();
+  regions_of(call).add(std::move(place));
+  call.exchange->respond(http::Response::json(200, "{}"));
+}
+
+void unregister_region(const RouteCall& call) {
+  SharedRegions& regions = regions_of(call);
+  if (call.id) {
+    regions.remove(*call.id);
+  } else {
+    regions.remove_all();
+  }
+  call.exchange->respond(http::Response::json(200, "{}"));
+}
+
 constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
 constexpr RouteContract infer_contract{
     .body = BodyKind::any, .answering = Answering::in_turn, .fields = infer_fields, .describe = describe_infer};
@@ -269,6 +324,23 @@ constexpr std::array<Route, 14> table{{
      Protocol::open_inference, statistics},
 }};
 
+constexpr RouteContract region_contract{.fields = region_fields, .describe = describe_loading};
+constexpr RouteContract regions_contract{.describe = describe_regions};
+constexpr RouteContract unregister_contract{.describe = describe_loading};
+
+constexpr std::array<Route, 5> region_table{{
+    {"GET", "/v2/systemsharedmemory/status", "The regions of shared memory", RouteKey::any, Protocol::open_inference,
+     region_status, regions_contract},
+    {"GET", "/v2/systemsharedmemory/region/{id}/status", "A region of shared memory", RouteKey::any,
+     Protocol::open_inference, region_status, regions_contract},
+    {"POST", "/v2/systemsharedmemory/region/{id}/register", "Register a region of shared memory", RouteKey::any,
+     Protocol::open_inference, register_region, region_contract},
+    {"POST", "/v2/systemsharedmemory/region/{id}/unregister", "Forget a region of shared memory", RouteKey::any,
+     Protocol::open_inference, unregister_region, unregister_contract},
+    {"POST", "/v2/systemsharedmemory/unregister", "Forget all regions of shared memory", RouteKey::any,
+     Protocol::open_inference, unregister_region, unregister_contract},
+}};
+
 constexpr std::array<Route, 3> repository_table{{
     {"POST", "/v2/repository/index", "The known models, loaded or not", RouteKey::any, Protocol::open_inference,
      repository_index, repository_index_contract},
@@ -282,6 +354,10 @@ constexpr std::array<Route, 3> repository_table{{
 
 std::span<const Route> routes() noexcept {
   return table;
+}
+
+std::span<const Route> region_routes() noexcept {
+  return region_table;
 }
 
 std::span<const Route> repository_routes() noexcept {

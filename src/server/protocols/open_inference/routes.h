@@ -10,6 +10,7 @@ namespace gpux::server::open_inference_v2 {
 [[nodiscard]] std::span<const Route> routes() noexcept;
 
 /// Routes of Triton's extension for loading and unloading models.
+[[nodiscard]] std::span<const Route> region_routes() noexcept;
 [[nodiscard]] std::span<const Route> repository_routes() noexcept;
 
 }  // namespace gpux::server::open_inference_v2

@@ -112,6 +112,24 @@ Tensor classified(const Tensor& tensor, std::uint32_t classes, const std::vector
   return Tensor::of_strings(std::move(shape), std::move(texts));
 }
 
+// The bytes that it has.
+std::uint64_t write_shared(const Tensor& tensor, const SharedRange& range, const std::string& name) {
+  const bool is_text = tensor.type() == ElementType::string;
+  const std::string elements = is_text ? bytes_elements(tensor) : std::string();
+  const std::span<const std::byte> bytes =
+      is_text ? std::as_bytes(std::span<const char>(elements.data(), elements.size())) : tensor.bytes();
+  if (bytes.size() > range.byte_size) {
+    refuse(fmt::format("output '{}' has {} bytes, and shared_memory_byte_size is {}", name, bytes.size(),
+                       range.byte_size));
+  }
+  try {
+    range.region->write(range.offset, bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("output '{}': {}", name, error.message()));
+  }
+  return bytes.size();
+}
+
 }  // namespace
 
 void refuse(const std::string& message) {
@@ -170,6 +188,37 @@ std::string bytes_elements(const Tensor& tensor) {
   return out;
 }
 
+SharedRange shared_range(const InferReading& reading, std::string_view region, std::optional<std::uint64_t> byte_size,
+                         std::uint64_t offset, const std::string& what) {
+  if (reading.regions == nullptr) {
+    refuse(fmt::format("{}shared memory is not served: gpux serve --shared-memory PREFIX serves it", what));
+  }
+  if (!byte_size) refuse(fmt::format("{}shared_memory_region is given without shared_memory_byte_size", what));
+  try {
+    SharedRange range{.region = reading.regions->find(region), .offset = offset, .byte_size = *byte_size};
+    range.region->require_within(range.offset, range.byte_size);
+    return range;
+  } catch (const Error& error) {
+    throw Error(error.code(), what + error.message());
+  }
+}
+
+Tensor read_shared_tensor(const SharedRange& range, const InferReading& reading, ElementType type, const Shape& shape,
+                          const std::string& name) {
+  if (reading.hold) {
+    // A text has four bytes for its length at least.
+    const bool is_text = type == ElementType::string;
+    reading.hold(range.byte_size + (is_text ? range.byte_size / 4 * sizeof(std::string) + range.byte_size : 0));
+  }
+  auto copy = std::make_shared<std::vector<std::byte>>(range.byte_size);
+  try {
+    range.region->read(range.offset, *copy);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("input '{}': {}", name, error.message()));
+  }
+  return read_binary_tensor(*copy, copy, type, shape, name);
+}
+
 void InferCall::set_schedule(std::uint64_t wanted_priority, std::uint64_t timeout_microseconds) noexcept {
   run.priority = static_cast<int>(std::min<std::uint64_t>(wanted_priority, 1U << 20));
   if (timeout_microseconds == 0) return;
@@ -213,7 +262,9 @@ std::vector<AnsweredOutput> answered_outputs(const InferResponse& response) {
     if (output.classes != 0) {
       given = classified(*tensor, output.classes, labels_of(response.declared, name), name);
     }
-    answered.push_back({name, std::move(given), output.binary});
+    std::optional<SharedRange> shared = output.shared;
+    if (shared) shared->byte_size = write_shared(given, *shared, name);
+    answered.push_back({name, std::move(given), output.binary, std::move(shared)});
   }
   return answered;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "gpux/tensor.h"
 #include "project/project_file.h"
 #include "runtime/scheduling/scheduler.h"
+#include "server/requests/shared_regions.h"
 
 /// Common parts of the two forms of the Open Inference Protocol, REST and gRPC: datatypes, raw tensors, requests and
 /// responses of an inference.
@@ -39,11 +41,27 @@ Tensor read_binary_tensor(std::span<const std::byte> bytes, const std::shared_pt
 /// A string tensor as raw BYTES.
 std::string bytes_elements(const Tensor& tensor);
 
+/// What reading a request may use besides it.
+struct InferReading {
+  const SharedRegions* regions = nullptr;  ///< null: shared memory is not served
+  /// Takes memory for what is copied from a region, before it is; may be empty. Its error is the request's.
+  std::function<void(std::uint64_t bytes)> hold;
+};
+
+/// A tensor of an input that lies in shared memory: a copy. Errors as of read_binary_tensor() and SharedRegion.
+Tensor read_shared_tensor(const SharedRange& range, const InferReading& reading, ElementType type, const Shape& shape,
+                          const std::string& name);
+
+/// Where the parameters of a tensor say it lies. `what`: "input 'x': ". Errors invalid_input.
+SharedRange shared_range(const InferReading& reading, std::string_view region, std::optional<std::uint64_t> byte_size,
+                         std::uint64_t offset, const std::string& what);
+
 /// An output that a request asks for.
 struct RequestedOutput {
   std::string name;
   bool binary = false;
   std::uint32_t classes = 0;  ///< classification: the best so many of the last dimension as strings; 0: the tensor
+  std::optional<SharedRange> shared = {};  ///< where it is written instead of the answer
 };
 
 /// One inference request: the run, and how it is answered.
@@ -80,10 +98,12 @@ struct AnsweredOutput {
   std::string name;
   Tensor tensor;  ///< of a type that datatype_of() names
   bool binary = false;
+  std::optional<SharedRange> shared = {};  ///< where it has been written; byte_size: so many of it
 };
 
-/// The outputs as they are answered: those asked for, in that order, classified where that is asked.
-/// Error invalid_input for outputs that the protocol has no form for.
+/// The outputs as they are answered: those asked for, in that order, classified where that is asked, and written to
+/// shared memory. Errors invalid_input for outputs that the protocol has no form for, or that are longer than their
+/// place; of SharedRegion.
 std::vector<AnsweredOutput> answered_outputs(const InferResponse& response);
 
 }  // namespace gpux::server
