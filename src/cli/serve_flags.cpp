@@ -33,8 +33,15 @@ void add_models(CLI::App& command, ServeFlags& flags) {
                      "names, .onnx files or folders with gpux.yml; NAME=MODEL gives another name");
   add_pull_flag(command, flags.pull);
   command.add_option("--models", flags.models_file, "serve what this file lists");
-  command.add_option("--repository", flags.repository,
-                     "serve the models in this folder: FOLDER/NAME/VERSION/model.onnx");
+  CLI::Option* repository = command.add_option("--repository", flags.repository,
+                                               "serve the models in this folder: FOLDER/NAME/VERSION/model.onnx");
+  command
+      .add_option_function<std::string>(
+          "--version-policy",
+          [&flags](const std::string& text) { flags.version_policy = server::read_version_policy(text); },
+          "which versions of a model of --repository are served side by side: latest (the default), latest:2, all, or "
+          "versions as 1,3")
+      ->needs(repository);
   add_value(command, "--watch", flags.watch, read_wait, "interval to check for changed models, and load them: 2s");
   add_value(command, "--idle-unload", flags.idle_unload, read_wait,
             "unload models that had no request for so long, until they are requested: 5m; requests of Ollama's clients "

@@ -117,6 +117,31 @@ TEST(ServedModels, AreChosenByTheInputsThatABodyNames) {
   EXPECT_THAT(server.ask(post("/predict", R"({"q": 1})")).body, HasSubstr("name one: adder, divider"));
 }
 
+TEST(ServedModels, AreServedInSeveralVersionsAtOnce) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "models";
+  place(folder / "adder/2/model.onnx", "add.onnx");
+  place(folder / "adder/10/model.onnx", "scalar.onnx");
+  place(folder / "adder/9/model.onnx", "add.onnx");
+  const Serving server(gpux, {"--repository", folder.string(), "--watch", "20ms", "--version-policy", "latest:2"});
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["9", "10"])"));
+  // The highest answers, and the other one by its number.
+  EXPECT_EQ(server.json(get("/v2/models/adder")), server.json(get("/v2/models/adder/versions/10")));
+  EXPECT_EQ(server.ask(get("/v2/models/adder/versions/2")).status, 404);
+  EXPECT_EQ(server
+                .json(post("/v2/models/adder/versions/9/infer",
+                           R"({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}]})"))
+                .at("model_version"),
+            "9");
+  place(folder / "adder/11/model.onnx", "add.onnx");
+  EXPECT_TRUE(http::eventually(
+      [&] { return server.json(get("/v2/models/adder")).at("versions") == Json::parse(R"(["10", "11"])"); }));
+  const Serving some(gpux, {"--repository", folder.string(), "--version-policy", "2,11,12"});
+  EXPECT_EQ(some.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["2", "11"])"));
+  EXPECT_EQ(gpux.run({"serve", "--repository", folder.string(), "--version-policy", "newest", "--port", "0"}).code, 2);
+  EXPECT_EQ(gpux.run({"serve", model("add.onnx"), "--version-policy", "all", "--port", "0"}).code, 2);
+}
+
 TEST(ServedModels, ComeFromAFolderThatIsWatched) {
   const Program gpux;
   const fs::path folder = gpux.folder().path() / "models";

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/format_message.h"
+#include "base/log.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
 #include "gpux/error.h"
@@ -134,34 +135,49 @@ ModelSource ServedModels::from_listed(const ListedModel& listed, const Store& st
   }
 }
 
+ModelSource ServedModels::from_repository(const fs::path& folder, const std::string& version, const Store& store) {
+  ListedModel listed;
+  listed.name = folder.filename().string();
+  listed.version = version;
+  ModelSource source;
+  try {
+    std::error_code error;
+    const fs::path place = version.empty() ? folder : folder / version;
+    const fs::path file = place / "model.onnx";
+    listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
+    source = source_of(listed, locate(listed.model, store));
+  } catch (const Error& failure) {
+    // One folder that cannot be read costs that model alone.
+    source.name = listed.name;
+    source.version = listed.version;
+    source.load = [failure]() -> ModelParts { throw Error(failure); };
+    source.fingerprint = [failure] { return failure.message(); };
+  }
+  source.required = false;
+  return source;
+}
+
 void ServedModels::add_repository(const Store& store, std::vector<ModelSource>& sources) {
   for (const fs::path& folder : folders_in(fs::absolute(flags_.repository))) {
-    ListedModel listed;
-    listed.name = folder.filename().string();
-    ModelSource source;
+    std::error_code error;
+    // What is left of a model that has been taken out, or the beginning of one.
+    if (fs::is_empty(folder, error)) continue;
+    std::vector<std::string> there;
     try {
-      std::string latest;
       for (const fs::path& version : folders_in(folder)) {
-        const std::string name = version.filename().string();
-        if (is_version(name) && (latest.empty() || version_less(latest, name))) latest = name;
+        if (is_version(version.filename().string())) there.push_back(version.filename().string());
       }
-      std::error_code error;
-      // What is left of a model that has been taken out, or the beginning of one.
-      if (fs::is_empty(folder, error)) continue;
-      const fs::path place = latest.empty() ? folder : folder / latest;
-      const fs::path file = place / "model.onnx";
-      listed.version = latest;
-      listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
-      source = source_of(listed, locate(listed.model, store));
-    } catch (const Error& failure) {
-      // One folder that cannot be read costs that model alone.
-      source.name = listed.name;
-      source.version = listed.version;
-      source.load = [failure]() -> ModelParts { throw Error(failure); };
-      source.fingerprint = [failure] { return failure.message(); };
+    } catch (const Error&) {
+      there.clear();  // the source of the folder itself says why
     }
-    source.required = false;
-    sources.push_back(std::move(source));
+    std::vector<std::string> served = served_versions(there, flags_.version_policy);
+    // A folder without versions is a model, or the reason why it is none.
+    if (there.empty()) served.emplace_back();
+    if (!there.empty() && served.empty()) {
+      log::warning("model {} has none of the versions of --version-policy: there are {}", folder.filename().string(),
+                   join(there));
+    }
+    for (const std::string& version : served) sources.push_back(from_repository(folder, version, store));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,8 +16,8 @@
 namespace gpux::server {
 
 /// Finds the models to serve, as the flags name them and the disk has them now: the models named, those that --models
-/// lists, those in --repository, a folder of DIR/NAME/VERSION/model.onnx, of which each model's highest version
-/// counts, and those of the store, on demand.
+/// lists, those in --repository, a folder of DIR/NAME/VERSION/model.onnx, of whose versions the policy chooses, and
+/// those of the store, on demand.
 class ServedModels {
  public:
   explicit ServedModels(ServingFlags flags) : flags_(std::move(flags)) {}
@@ -32,6 +33,7 @@ class ServedModels {
                           const Error& reason) const;
   ModelSource from_listed(const ListedModel& listed, const Store& store);
   void add_repository(const Store& store, std::vector<ModelSource>& sources);
+  ModelSource from_repository(const std::filesystem::path& folder, const std::string& version, const Store& store);
   void add_stored(const Store& store, std::vector<ModelSource>& sources) const;
 
   const ServingFlags flags_;

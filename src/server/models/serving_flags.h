@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/models/version_policy.h"
 #include "settings/load_request.h"
 #include "settings/serving_request.h"
 
@@ -16,6 +17,7 @@ namespace gpux::server {
 struct ServingFlags {
   std::vector<std::string> models;  ///< NAME=MODEL or MODEL
   std::string models_file, repository, config, default_model;
+  VersionPolicy version_policy;                      ///< of `repository`
   bool serves_store = false;                         ///< the models of the store, each loaded when a request names it
   std::map<std::string, std::string> pulled_models;  ///< names in the store, by the references in models_file
   std::string host;
