@@ -18,6 +18,16 @@ Json row_schema(ValueType type) {
   return value_schema(type, false);
 }
 
+// The input that a value alone is for.
+const SignatureEntry* only_required(const std::vector<SignatureEntry>& inputs) {
+  const SignatureEntry* only = nullptr;
+  for (const SignatureEntry& entry : inputs) {
+    if (inputs.size() != 1 && !entry.required) continue;
+    if (std::exchange(only, &entry) != nullptr) return nullptr;
+  }
+  return only;
+}
+
 Json named_rows_schema(const std::vector<SignatureEntry>& inputs) {
   Json properties = Json::object();
   Json required = Json::array();
@@ -34,7 +44,7 @@ Json instances_schema(const ServedList& models) {
   Json accepted = Json::array();
   for (const ServedModel* model : models) {
     const auto accept = [&](const std::vector<SignatureEntry>& inputs) {
-      if (inputs.size() == 1) accepted.push_back(row_schema(inputs.front().type));
+      if (const SignatureEntry* only = only_required(inputs)) accepted.push_back(row_schema(only->type));
       accepted.push_back(named_rows_schema(inputs));
     };
     // Texts, or what is made of them.

@@ -116,6 +116,10 @@ Operation describe_index(const ServedList&) {
       {{"type", "array"}, {"items", {{"type", "object"}}}});
 }
 
+Operation describe_registration(const ServedList&) {
+  return json_answer({{"type", "object"}});
+}
+
 Operation describe_regions(const ServedList&) {
   return json_answer(
       {{"type", "array"},

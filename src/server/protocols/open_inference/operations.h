@@ -22,6 +22,7 @@ Operation describe_infer(const ServedList& models);
 std::span<const Field> region_fields();
 
 Operation describe_index(const ServedList& models);
+Operation describe_registration(const ServedList& models);
 Operation describe_regions(const ServedList& models);
 Operation describe_loading(const ServedList& models);
 

@@ -324,7 +324,7 @@ constexpr std::array<Route, 14> table{{
      Protocol::open_inference, statistics},
 }};
 
-constexpr RouteContract region_contract{.fields = region_fields, .describe = describe_loading};
+constexpr RouteContract region_contract{.fields = region_fields, .describe = describe_registration};
 constexpr RouteContract regions_contract{.describe = describe_regions};
 constexpr RouteContract unregister_contract{.describe = describe_loading};
 
