@@ -149,14 +149,14 @@ class Fields(unittest.TestCase):
 
 class KServe(Checks):
     def setUp(self):
-        (self.storage,), (self.runtime,), (self.model,) = (
-            read(KSERVE / name) for name in ("storage-container.yaml", "serving-runtime.yaml", "inference-service.yaml")
-        )
+        names = ("storage-container.yaml", "serving-runtime.yaml", "serving-runtime-onnx.yaml", "inference-service.yaml")
+        (self.storage,), (self.runtime,), (self.onnx,), (self.model,) = (read(KSERVE / name) for name in names)
 
     def test_objects_have_the_fields_of_kserve(self):
-        for document in (self.storage, self.runtime, self.model):
+        for document in (self.storage, self.runtime, self.onnx, self.model):
             self.assertEqual(problems_of(document), [])
-        self.assertEqual(read(KSERVE / "kustomization.yaml")[0]["resources"], ["storage-container.yaml", "serving-runtime.yaml"])
+        for name in read(KSERVE / "kustomization.yaml")[0]["resources"]:
+            self.assertTrue((KSERVE / name).is_file(), name)
 
     def test_pods_run_as_gpux_does(self):
         # As KServe makes the pod: the runtime's, with the initializer in front.
@@ -167,6 +167,7 @@ class KServe(Checks):
         self.assertEqual(self.storage["spec"]["container"]["name"], "storage-initializer")
         self.assertIn("{{.Name}}=model", server["args"])
         self.assertEqual(flag(self.storage["spec"]["container"]["args"], "--tag"), "model")
+        self.assertEqual(self.pod(self.onnx["spec"], predictor["terminationGracePeriodSeconds"])["name"], "kserve-container")
         stores = [{one["name"]: one.get("value") for one in container["env"]}["GPUX_HOME"] for container in (server, spec["initContainers"][0])]
         self.assertEqual(stores, ["/mnt/models"] * 2)
 

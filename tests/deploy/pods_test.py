@@ -185,6 +185,12 @@ class Pods(unittest.TestCase):
         replace = {"{{.Name}}": "digits", **self.ports()}
         self.answers_and_drains(started(server, {"/mnt/models": (self.store, True)}, replace=replace), "digits")
 
+    def test_of_kserve_with_a_folder(self):
+        (runtime,) = read(ROOT / "deploy/kserve/serving-runtime-onnx.yaml")
+        folders = {"/mnt/models": (ROOT / "examples/digits", True), "/var/lib/gpux": (self.store, False)}
+        replace = {"{{.Name}}": "digits", **self.ports()}
+        self.answers_and_drains(started(runtime["spec"]["containers"][0], folders, replace=replace), "digits")
+
     def test_of_the_chart(self):
         documents = read(HERE / "rendered/plain.yaml")
         (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
