@@ -329,6 +329,7 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
                std::chrono::milliseconds drain_timeout) {
   notify_systemd("STOPPING=1");
   serving.service->set_ready(false);
+  serving.http->close_after_answers();
   if (serving.grpc) serving.grpc->set_ready(false);
   tell(context, "shutting down: a second signal exits immediately");
   if (signals.wait(drain_delay) != 0) serving.quit(interrupted);

@@ -165,6 +165,20 @@ TEST(HttpTiming, DrainClosesWhatIsIdleAndAnswersWhatIsNot) {
   EXPECT_EQ(running.server->counters().connections_open, 0U);
 }
 
+TEST(HttpTiming, AServerThatLeavesTakesRequestsAndEndsTheirConnections) {
+  const RunningServer running(echo);
+  RawClient kept(running.port());
+  EXPECT_EQ(kept.ask(get("/")).header("connection"), "");
+  running.server->close_after_answers();
+  const Answered last = kept.ask(get("/last"));
+  EXPECT_EQ(last.body, "/last");
+  EXPECT_EQ(last.header("connection"), "close");
+  EXPECT_TRUE(kept.ended(std::chrono::seconds(5)));
+  RawClient late(running.port());
+  EXPECT_EQ(late.ask(get("/late")).body, "/late");
+  EXPECT_TRUE(late.ended(std::chrono::seconds(5)));
+}
+
 TEST(HttpTiming, DrainGivesUpAtItsDeadline) {
   std::shared_ptr<Exchange> held;
   const RunningServer running([&](std::shared_ptr<Exchange> exchange) { held = std::move(exchange); });

@@ -71,6 +71,12 @@ TEST(OpenInference, ReadsFlatAndNestedData) {
   }
 }
 
+TEST(OpenInference, TakesTheNameOfTheModelThatKServesClientRepeats) {
+  const InferCall call = read(R"({"id": "a", "model_name": "m", "inputs": [{"name": "x", "shape": [1, 2],
+      "datatype": "FP32", "data": [1, 2]}, {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})");
+  EXPECT_THAT(tensor(call, "x").as<float>(), ElementsAre(1, 2));
+}
+
 TEST(OpenInference, ReadsParameters) {
   const InferCall call = read(R"({"parameters": {"priority": 3, "timeout": 1500, "binary_data_output": true,
       "something_of_ones_own": [1]}, "inputs": [], "outputs": [{"name": "y", "parameters": {"classification": 5}}]})");

@@ -65,7 +65,7 @@ Task<void> Connection::compress(Response& response) {
 
 bool Connection::keeps_alive(const Response& response) const noexcept {
   return parser_.framing().keep_alive && !response.close && !ending_ &&
-         !service_.draining.load(std::memory_order_relaxed);
+         !service_.leaving.load(std::memory_order_relaxed);
 }
 
 void Connection::write_head(const Response& response, bool keep, std::string_view framing) {

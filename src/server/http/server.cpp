@@ -79,6 +79,9 @@ class Server::Implementation {
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
 
   void start();
+
+  void close_after_answers() noexcept { service_.leaving = true; }
+
   bool drain(Clock::time_point deadline);
   [[nodiscard]] Counters counters() const noexcept;
 
@@ -240,6 +243,7 @@ bool Server::Implementation::stop_accepting(Clock::time_point deadline) {
 }
 
 bool Server::Implementation::drain(Clock::time_point deadline) {
+  service_.leaving = true;
   service_.draining = true;
   if (!stop_accepting(deadline)) return false;
   if (!started_) return true;
@@ -279,6 +283,10 @@ std::uint16_t Server::port() const noexcept {
 
 void Server::start() {
   implementation_->start();
+}
+
+void Server::close_after_answers() noexcept {
+  implementation_->close_after_answers();
 }
 
 bool Server::drain(std::chrono::steady_clock::time_point deadline) {

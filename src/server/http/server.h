@@ -163,6 +163,9 @@ class Server {
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Begins to accept. Connections made since the constructor have waited. Once.
   void start();
+  /// From here on, each answer says "Connection: close", so that clients whose connections a proxy passes on go to
+  /// another server before a drain closes them. Still accepts. From any thread.
+  void close_after_answers() noexcept;
   /// Stops to accept, closes idle connections, answers what is in flight and what still comes on connections just used
   /// with "Connection: close", and waits for that. True where all have ended by `deadline`. Blocks; from no I/O thread.
   bool drain(std::chrono::steady_clock::time_point deadline);

@@ -18,6 +18,7 @@ struct Service {
   Admission admission;
   std::shared_ptr<MemoryBudget> memory;
 
+  std::atomic<bool> leaving{false};  ///< an answer is the last one of its connection
   std::atomic<bool> draining{false};
   std::atomic<std::uint64_t> connections_open{0};
   std::atomic<std::uint64_t> connections_accepted{0};

@@ -181,7 +181,7 @@ class CallReader {
         }
         call_.binary_outputs = parameters.flag("binary_data_output").value_or(false);
         call_.set_schedule(parameters.number("priority").value_or(0), parameters.number("timeout").value_or(0));
-      } else {
+      } else if (member.name != "model_name") {  // KServe's client repeats the name of the path
         refuse(fmt::format("the request has no member {}: accepted are {}", shown(member.name),
                            names_of({open_inference_v2::infer_fields()})));
       }

@@ -57,11 +57,12 @@ Json parameters_schema(const ServedList&) {
             {"binary_data_output", {{"type", "boolean"}}}}}};
 }
 
-constexpr std::array<Field, 4> infer_table{{
+constexpr std::array<Field, 5> infer_table{{
     {"id", FieldKind::text, FieldUse::optional, id_schema},
     {"parameters", FieldKind::object, FieldUse::optional, parameters_schema},
     {"inputs", FieldKind::other, FieldUse::required, inputs_schema},
     {"outputs", FieldKind::other, FieldUse::optional, outputs_schema},
+    ignored_field("model_name"),
 }};
 
 constexpr std::array<Field, 3> region_table{{
