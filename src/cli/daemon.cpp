@@ -14,7 +14,6 @@
 #include "base/home.h"
 #include "base/log.h"
 #include "base/spelling.h"
-#include "cli/collection_facts.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/flag_names.h"
@@ -22,6 +21,7 @@
 #include "cli/systemd.h"
 #include "gpux/error.h"
 #include "gpux/verdict.h"
+#include "library/collection_facts.h"
 #include "server/http/server.h"
 
 namespace gpux::cli {
@@ -95,7 +95,7 @@ std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given
   model->provider = join(verdict.active);
   model->verdict = line_of(verdict);
   model->workers = encoder.workers;
-  model->facts = facts_of(encoder);
+  model->facts = facts_of(encoder, encoder.options);
   model->embed = [embedder = std::shared_ptr(std::move(encoder.embedder)),
                   options = encoder.options](const std::string& text) { return embedder->embed(text, options); };
   if (level.empty()) {

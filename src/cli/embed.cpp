@@ -11,7 +11,6 @@
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "cli/command.h"
-#include "cli/embed_to_store.h"
 #include "cli/encoder_flags.h"
 #include "cli/print_json.h"
 #include "cli/progress.h"
@@ -22,6 +21,7 @@
 #include "embedding/text_source.h"
 #include "embedding/vector_file.h"
 #include "gpux/error.h"
+#include "library/collection_texts.h"
 #include "model/open_image_encoder.h"
 
 namespace gpux::cli {
@@ -222,6 +222,31 @@ void check_store_flags(const EmbedFlags& flags) {
   }
 }
 
+void embed_to_store(const EmbedFlags& flags, const vector_store::StoreUrl& url, const OpenEncoder& encoder,
+                    const embedding::Texts& texts, const Context& context) {
+  const auto store = vector_store::open_store(url);
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Progress> progress;
+  progress.emplace(context, "texts", texts.share_read);
+  const StoredTextSource next = [&](std::string& text, nlohmann::json& payload) {
+    if (!texts.next(text)) return false;
+    payload = texts.fields();
+    return true;
+  };
+  std::uint64_t done = 0;
+  const std::uint64_t count = store_texts(*store, encoder,
+                                          {.options = encoder.options,
+                                           .is_hybrid = flags.is_hybrid,
+                                           .workers = flags.workers != 0 ? flags.workers : encoder.workers},
+                                          next, [&] { progress->show(++done); });
+  progress.reset();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  store->finish();
+  say(context, fmt::format("embedded {} in {:.2f} s: {:.1f} texts/s; '{}' has {}", counted(count, "text"), seconds,
+                           static_cast<double>(count) / std::max(seconds, 1e-9), store->shown(),
+                           counted(store->count(), "vector")));
+}
+
 void embed(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   std::optional<vector_store::StoreUrl> store;
@@ -251,10 +276,7 @@ void embed(EmbedFlags& flags, Context& context) {
   }
   const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
-  if (store) {
-    const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
-    return embed_to_store({.url = *store, .is_hybrid = flags.is_hybrid, .workers = workers}, encoder, texts, context);
-  }
+  if (store) return embed_to_store(flags, *store, encoder, texts, context);
   if (encoder.embedder->encoder().representation(encoder.options) != embedding::Representation::dense) {
     write_representations(flags, encoder, texts, context);
   } else {

@@ -48,9 +48,8 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
   require_same_model(stored, given.model, given.digest, shown);
   require_same_dimension(stored.dimension, given.dimension, shown, "vectors");
   if (stored.sparse_dimension != given.sparse_dimension) {
-    refuse(shown, stored.sparse_dimension == 0
-                      ? "has dense vectors alone, and no sparse ones beside them"
-                      : "has sparse vectors beside the dense ones, which 'gpux embed --hybrid' makes");
+    refuse(shown, stored.sparse_dimension == 0 ? "has dense vectors alone, and no sparse ones beside them"
+                                               : "has sparse vectors beside the dense ones, and these have none");
   }
   if (stored.distance != given.distance) {
     refuse(shown,

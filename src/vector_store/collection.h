@@ -9,23 +9,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpux/similarity.h"
+#include "gpux/collection.h"
 
 namespace gpux::vector_store {
 
-/// What all vectors of a collection have in common; stored with it.
-struct CollectionFacts {
-  std::string model = {};      ///< its name
-  std::string digest = {};     ///< "sha256:…" of the ONNX file, with those of external data
-  std::string precision = {};  ///< that the provider computed in: "float32"
-  std::size_t dimension = 0;
-  Similarity distance = Similarity::cosine;
-  bool is_normalized = false;        ///< vectors have the length 1
-  std::string prompt = {};           ///< put before each stored text; empty: none
-  std::size_t sparse_dimension = 0;  ///< entries of the vocabulary of the sparse vectors; 0: the collection has none
-
-  bool operator==(const CollectionFacts&) const = default;
-};
+using gpux::CollectionFacts;
 
 /// A sparse vector: `values[i]` at `indices[i]`, which rise.
 struct SparseVector {
