@@ -42,6 +42,9 @@ std::optional<Similarity> distance_named(std::string_view name) noexcept;
 /// names both.
 void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
 
+/// require_same_vectors(), and a warning in the log where the provider computed in another precision.
+void accept_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
+
 /// Checks that a vector of the model can be searched for in it: digest and dimension are the same. Pure. Error
 /// invalid_input. An empty digest, of a vector without a model, is compared with none.
 void require_searchable(const CollectionFacts& stored, std::string_view model, std::string_view digest,
