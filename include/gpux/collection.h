@@ -23,7 +23,7 @@ class Pipeline;
 struct CollectionFacts {
   std::string model = {};      ///< its name
   std::string digest = {};     ///< "sha256:…" of the ONNX file, with those of external data
-  std::string precision = {};  ///< that the provider computed in: "float32"
+  std::string precision = {};  ///< that the provider computed in: "fp32"
   std::size_t dimension = 0;
   Similarity distance = Similarity::cosine;
   bool is_normalized = false;        ///< vectors have the length 1

@@ -656,7 +656,7 @@ class CollectionFacts:
         """ "sha256:…" of its ONNX file, with those of external data."""
     @property
     def precision(self) -> str:
-        """That the provider computed in, such as "float32"."""
+        """That the provider computed in, such as "fp32"."""
     @property
     def dimension(self) -> int:
         """Elements of a vector."""

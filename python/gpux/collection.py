@@ -101,7 +101,7 @@ class Collection(Closing):
         count = 0
         # One chunk at least: no texts make an empty collection.
         for chunk in _chunks(texts, payloads):
-            count += self._collection.upsert(embedder._embedder, chunk, options, hybrid)
+            count += self._collection.upsert(embedder._embedder, chunk, options, hybrid)  # pyright: ignore[reportPrivateUsage]
         if update_index:
             self._collection.update_index()
         return count
@@ -155,8 +155,8 @@ class Collection(Closing):
         prompts = prompt_for(embedder, prompt, prompt_name, "query")
         embedding = embedding_options(*prompts, normalize, dimensions, max_tokens)
         options = _gpux.CollectionSearchOptions(_count(count), _conditions(where), exact, hybrid, embedding)
-        ranker = None if reranker is None else reranker._pipeline
-        return self._collection.search(embedder._embedder, query, options, ranker)
+        ranker = None if reranker is None else reranker._pipeline  # pyright: ignore[reportPrivateUsage]
+        return self._collection.search(embedder._embedder, query, options, ranker)  # pyright: ignore[reportPrivateUsage]
 
     def search_vector(
         self,

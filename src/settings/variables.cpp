@@ -38,6 +38,10 @@ void check_level(const Setting<std::string>& said) {
   refuse(said.value, said.source, "none, low, medium (med), high");
 }
 
+void check_features(const Setting<std::string>& said) {
+  if (said.value != "none" && said.value != "heuristic") refuse(said.value, said.source, "none, heuristic");
+}
+
 void check_provider(const Setting<std::string>& said) {
   const auto plugins = provider::find_plugins({}, Machine::this_one());
   (void)provider::parse_request(said.value, provider::own_names(plugins));
@@ -49,7 +53,7 @@ void check_memory_size(const Setting<std::string>& said) {
 
 std::span<const Variable> variables() {
   using Request = LoadRequest;
-  static constexpr std::array<Variable, 21> all{{
+  static constexpr std::array<Variable, 22> all{{
       {.name = "GPUX_HOME"},
       {.name = "GPUX_OFFLINE"},
       {.name = "GPUX_ONNXRUNTIME"},
@@ -68,6 +72,7 @@ std::span<const Variable> variables() {
       {.name = "GPUX_TIMEOUT", .take = take<&Request::timeout, read_duration>},
       {.name = "GPUX_API_KEY"},
       {.name = "GPUX_VECTOR_LEVEL", .check = check_level},
+      {.name = "GPUX_FEATURES", .check = check_features},
       {.name = "GPUX_MODEL_DIR"},
       {.name = "GPUX_LOG_LEVEL"},
       {.name = "GPUX_LOG_FORMAT"},
