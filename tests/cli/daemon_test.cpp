@@ -548,7 +548,7 @@ TEST_F(DaemonLevels, NoneHasFeaturesWhereTheyAreAsked) {
   {
     Process daemon(gpux_, {"--state-file", file});
     ASSERT_TRUE(has_vectors(1)) << daemon.log();
-    EXPECT_THAT(daemon.log(), HasSubstr("level none (state.json) with heuristic features"));
+    EXPECT_THAT(daemon.log(), HasSubstr("with heuristic features: 64 numbers"));
   }
   const Json made = vectors().at("events 1.json");
   EXPECT_EQ(made.at("metadata").at("model"), "heuristic-features");
