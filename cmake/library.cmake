@@ -3,8 +3,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 add_library(gpux SHARED)
-foreach(module base text tensor image onnx ort store registry project provider checkpoint importer runtime embedding pipeline model evaluation
-        generation library)
+foreach(module base text tensor image onnx ort store registry project provider checkpoint importer runtime embedding vector_store pipeline model
+        evaluation generation library)
   target_sources(gpux PRIVATE $<TARGET_OBJECTS:gpux_${module}>)
   # For what the modules link to themselves; their archives add nothing to their objects.
   target_link_libraries(gpux PRIVATE gpux_${module})

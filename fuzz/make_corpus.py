@@ -7,6 +7,7 @@ under the name of what was wrong; this leaves it as it is.
 
 import base64
 import gzip
+import hashlib
 import io
 import json
 import struct
@@ -478,6 +479,44 @@ def write_texts_and_vectors():
     write("stored_vectors", "lines", "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
+def write_vectors_files():
+    def filled(content):
+        return content + b"\0" * (-len(content) % 8)
+
+    def segment(kind, count, body):
+        return b"GPUXSEG1" + struct.pack("<IIQ", kind, count, len(filled(body))) + hashlib.sha256(filled(body)).digest() + filled(body)
+
+    def points(vectors, first, replaced=()):
+        body = filled(struct.pack(f"<II{len(replaced)}I", len(replaced), 0, *replaced))
+        body += filled(b"".join(struct.pack("<2f", *vector) for vector in vectors))
+        entries = []
+        for number, _ in enumerate(vectors, start=first):
+            text = f"text {number}".encode()
+            sparse = struct.pack("<I2I2f", 2, 1, 5 + number, 0.5, 2)
+            entries.append(sparse + struct.pack("<I", len(text)) + text + json.dumps({"a": number % 2, "b": [1, {"c": None}]}).encode())
+        places = [sum(map(len, entries[:number])) for number in range(len(entries) + 1)]
+        body += struct.pack(f"<{len(places)}Q", *places)
+        body += b"".join(hashlib.sha256(bytes([number])).digest() for number in range(first, first + len(vectors)))
+        return segment(1, len(vectors), body + b"".join(entries))
+
+    def graph(count):
+        # usearch's: a header, the level of each node, and the nodes, each beside all others.
+        body = struct.pack("<5Q", count, 16, 32, 0, 0) + struct.pack(f"<{count}h", *[0] * count)
+        for node in range(count):
+            others = [other for other in range(count) if other != node]
+            body += struct.pack("<QhI32I", node, 0, len(others), *others, *[0] * (32 - len(others)))
+        return segment(2, count, body)
+
+    facts = json.dumps({"model": "m", "digest": "sha256:a", "precision": "fp32", "dimension": 2, "distance": "cosine",
+                        "is_normalized": True, "prompt": "", "sparse_dimension": 9}).encode()  # fmt: skip
+    header = filled(b"GPUXVEC1" + struct.pack("<II", len(facts), 0) + hashlib.sha256(facts).digest() + facts)
+    some = [(1, 0), (0.5, 0.5), (0, 1), (-1, 0.25)]
+    write("vectors_file", "points", header + points(some, 0))
+    write("vectors_file", "replaced", header + points(some, 0) + points([(2, 2), (0, 0)], 4, [1]))
+    write("vectors_file", "graph", header + points(some, 0) + graph(4) + points([(3, 1)], 4, [0]))
+    write("vectors_file", "graph_last", header + points(some, 0) + graph(4))
+
+
 def write_events():
     event = {"plugin": "net", "operation": "update", "data": {"dev": "eth0", "n": [1, 2.5, None]}, "metadata": {"u": "é"}}
     write("event", "whole", json.dumps({**event, "id": 7, "timestamp": 5}))
@@ -592,6 +631,7 @@ if __name__ == "__main__":
     write_encoder_runs()
     write_libraries()
     write_texts_and_vectors()
+    write_vectors_files()
     write_events()
     write_calls()
     write_json()

@@ -61,6 +61,8 @@ class GPUX_API Embeddings {
   std::size_t dimension_ = 0;
 };
 
+class Collection;
+
 /// Makes embeddings of texts, bit-identical to those of `gpux embed`. Movable; all const calls from any thread.
 class GPUX_API Embedder {
  public:
@@ -104,6 +106,7 @@ class GPUX_API Embedder {
   [[nodiscard]] const Verdict& verdict() const noexcept;
 
  private:
+  friend class Collection;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -14,6 +14,8 @@ from gpux._gpux import (  # noqa: E402
     BenchmarkResult,
     ChatCompletion,
     ChatDelta,
+    CollectionFacts,
+    CollectionHit,
     Completion,
     Device,
     GenerationMemory,
@@ -35,6 +37,7 @@ from gpux._gpux import (  # noqa: E402
     ToolCall,
     Verdict,
 )
+from gpux.collection import Collection  # noqa: E402
 from gpux.embedder import Embedder  # noqa: E402
 from gpux.errors import (  # noqa: E402
     DeadlineExceeded,
@@ -96,6 +99,9 @@ __all__ = [
     "ChatCompletion",
     "ChatDelta",
     "ChatStream",
+    "Collection",
+    "CollectionFacts",
+    "CollectionHit",
     "Completion",
     "DeadlineExceeded",
     "Device",

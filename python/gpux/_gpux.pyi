@@ -645,6 +645,77 @@ class LoadedPipeline:
     @property
     def verdict(self) -> Verdict: ...
 
+class CollectionFacts:
+    """What all vectors of a collection have in common; stored with it."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+    @property
+    def digest(self) -> str:
+        """ "sha256:…" of its ONNX file, with those of external data."""
+    @property
+    def precision(self) -> str:
+        """That the provider computed in, such as "fp32"."""
+    @property
+    def dimension(self) -> int:
+        """Elements of a vector."""
+    @property
+    def distance(self) -> str:
+        """One of "cosine", "dot", "euclidean", "manhattan"."""
+    @property
+    def is_normalized(self) -> bool:
+        """Whether vectors have the length 1."""
+    @property
+    def prompt(self) -> str:
+        """Put before each stored text; may be empty."""
+    @property
+    def sparse_dimension(self) -> int:
+        """Entries of the vocabulary of the sparse vectors; 0: there are none."""
+
+class CollectionHit:
+    """A stored text that was found."""
+
+    @property
+    def id(self) -> str:
+        """64 hexadecimal digits."""
+    @property
+    def score(self) -> float:
+        """Higher is nearer; distances are negative."""
+    @property
+    def text(self) -> str:
+        """As it was stored, without its prompt."""
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What was stored with it."""
+
+class CollectionSearchOptions:
+    def __init__(
+        self, count: int, where: Sequence[str], is_exact: bool, is_hybrid: bool, embedding: EmbeddingOptions | None
+    ) -> None: ...
+
+class OpenCollection:
+    def __init__(self, url: str) -> None: ...
+    def close(self) -> None: ...
+    def upsert(
+        self,
+        embedder: LoadedEmbedder,
+        texts: Sequence[tuple[str, str]],
+        embedding: EmbeddingOptions,
+        is_hybrid: bool,
+    ) -> int: ...
+    def update_index(self) -> None: ...
+    def count(self) -> int: ...
+    def facts(self) -> CollectionFacts | None: ...
+    def search(
+        self,
+        embedder: LoadedEmbedder,
+        query: str,
+        options: CollectionSearchOptions,
+        reranker: LoadedPipeline | None,
+    ) -> list[CollectionHit]: ...
+    def search_vector(self, vector: NDArray[np.float32], options: CollectionSearchOptions) -> list[CollectionHit]: ...
+
 class SearchHit:
     """A vector that was found."""
 

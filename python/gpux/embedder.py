@@ -201,7 +201,7 @@ class Embedder(Closing):
             gpux.InvalidInput (no token, not a str), gpux.Usage (options that the model cannot meet),
             gpux.DeadlineExceeded, gpux.ResourceExhausted.
         """
-        options = _embedding_options(prompt, prompt_name, normalize, dimensions, max_tokens)
+        options = embedding_options(prompt, prompt_name, normalize, dimensions, max_tokens)
         if isinstance(texts, str):
             require_unicode(texts)
             return self._embedder.encode_one(texts, options)
@@ -233,7 +233,7 @@ class Embedder(Closing):
         """
         if isinstance(texts, str):
             raise Usage("encode_stream() takes an iterable of texts: encode() takes one text")
-        options = _embedding_options(prompt, prompt_name, normalize, dimensions, max_tokens)
+        options = embedding_options(prompt, prompt_name, normalize, dimensions, max_tokens)
         return (row for rows in self._encoded(texts, options, show_progress_bar) for row in rows)
 
     def encode_query(self, texts: str | Iterable[str], **arguments: Any) -> NDArray[np.float32]:
@@ -243,7 +243,7 @@ class Embedder(Closing):
             texts: as for encode().
             arguments: those of encode().
         """
-        return self.encode(texts, **self._with_prompt(arguments, "query"))
+        return self.encode(texts, **_with_prompt(self, arguments, "query"))
 
     def encode_document(self, texts: str | Iterable[str], **arguments: Any) -> NDArray[np.float32]:
         """encode() with the model's prompt for documents, if it has one and no other is given.
@@ -252,7 +252,7 @@ class Embedder(Closing):
             texts: as for encode().
             arguments: those of encode().
         """
-        return self.encode(texts, **self._with_prompt(arguments, "document", "passage", "corpus"))
+        return self.encode(texts, **_with_prompt(self, arguments, "document", "passage", "corpus"))
 
     def encode_images(
         self, images: Iterable[Image], *, normalize: bool | None = None, dimensions: int | None = None
@@ -327,18 +327,26 @@ class Embedder(Closing):
             if progress:
                 progress.end()
 
-    def _with_prompt(self, arguments: dict[str, Any], *names: str) -> dict[str, Any]:
-        if arguments.get("prompt") is None and arguments.get("prompt_name") is None:
-            known = self.prompts
-            for name in names:
-                if known.get(name):
-                    return {**arguments, "prompt_name": name}
-        return arguments
+
+def _with_prompt(embedder: Embedder, arguments: dict[str, Any], *names: str) -> dict[str, Any]:
+    _, prompt_name = prompt_for(embedder, arguments.get("prompt"), arguments.get("prompt_name"), *names)
+    return arguments if prompt_name is None else {**arguments, "prompt_name": prompt_name}
 
 
-def _embedding_options(
+def prompt_for(
+    embedder: Embedder, prompt: str | None, prompt_name: str | None, *names: str
+) -> tuple[str | None, str | None]:
+    """What is given, else the first of the names that the model has a prompt of."""
+    if prompt is None and prompt_name is None:
+        known = embedder.prompts
+        return None, next((name for name in names if known.get(name)), None)
+    return prompt, prompt_name
+
+
+def embedding_options(
     prompt: str | None, prompt_name: str | None, normalize: bool | None, dimensions: int | None, max_tokens: int | None
 ) -> _gpux.EmbeddingOptions:
+    """How texts become embeddings, as the library takes it."""
     for name, number in (("dimensions", dimensions), ("max_tokens", max_tokens)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise Usage(f"{name} is {number!r}, and not a whole number from 1")

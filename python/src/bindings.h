@@ -13,6 +13,7 @@ void bind_embedder(nanobind::module_& module);
 void bind_generator(nanobind::module_& module);
 void bind_image_embedder(nanobind::module_& module);
 void bind_pipeline(nanobind::module_& module);
+void bind_collection(nanobind::module_& module);
 void bind_search(nanobind::module_& module);
 void bind_store(nanobind::module_& module);
 void bind_pull(nanobind::module_& module);

@@ -13,90 +13,79 @@
 
 #include "bindings.h"
 #include "interrupt.h"
+#include "loaded_embedder.h"
 #include "model_options.h"
+#include "similarity_name.h"
 #include "values.h"
 
 namespace gpux::python {
-namespace {
 
 namespace nb = nanobind;
 
-class LoadedEmbedder {
- public:
-  LoadedEmbedder(const std::string& model, nb::dict settings, const std::optional<std::string>& batching,
-                 unsigned workers) {
-    EmbedderOptions options;
-    options.model = to_model_options(std::move(settings));
-    options.workers = workers;
-    if (batching == "throughput") {
-      options.batching = TextBatching::throughput;
-    } else if (batching == "exact") {
-      options.batching = TextBatching::exact;
-    } else if (batching) {
-      throw Error(ErrorCode::usage, "batching is '" + *batching + "', and not exact or throughput");
-    }
-    embedder_ =
-        without_gil([&](const Interruptible& /*unused*/) { return std::make_shared<const Embedder>(model, options); });
+LoadedEmbedder::LoadedEmbedder(const std::string& model, nb::dict settings, const std::optional<std::string>& batching,
+                               unsigned workers) {
+  EmbedderOptions options;
+  options.model = to_model_options(std::move(settings));
+  options.workers = workers;
+  if (batching == "throughput") {
+    options.batching = TextBatching::throughput;
+  } else if (batching == "exact") {
+    options.batching = TextBatching::exact;
+  } else if (batching) {
+    throw Error(ErrorCode::usage, "batching is '" + *batching + "', and not exact or throughput");
   }
+  embedder_ =
+      without_gil([&](const Interruptible& /*unused*/) { return std::make_shared<const Embedder>(model, options); });
+}
 
-  void close() { embedder_.reset(); }
-
-  [[nodiscard]] nb::object encode(const std::vector<std::string>& texts, const EmbeddingOptions& options,
+nb::object LoadedEmbedder::encode(const std::vector<std::string>& texts, const EmbeddingOptions& options,
                                   nb::object progress) const {
-    const std::shared_ptr<const Embedder> embedder = opened();
-    const std::size_t columns = options.dimensions == 0 ? embedder->dimension() : options.dimensions;
-    // More than the model has are refused before memory is allocated for them.
-    if (columns > embedder->dimension()) {
-      (void)embedder->embed([](std::string& /*next*/) { return false; },
-                            [](std::string_view /*text*/, std::span<const float> /*embedding*/) {}, options);
-    }
-    auto [array, row] = new_matrix(texts.size(), columns);
-    auto text = texts.begin();
-    std::uint64_t done = 0;
-    auto told = std::chrono::steady_clock::now();
-    without_gil([&](const Interruptible& interruptible) {
-      const auto source = [&](std::string& next) {
-        interruptible.check();
-        if (text == texts.end()) return false;
-        next = *text++;
-        return true;
-      };
-      const auto sink = [&](std::string_view /*text*/, std::span<const float> embedding) {
-        interruptible.check();
-        row = std::ranges::copy(embedding, row).out;
-        ++done;
-        const auto now = std::chrono::steady_clock::now();
-        if (progress.is_none() || (now - told < std::chrono::milliseconds(100) && done < texts.size())) return;
-        told = now;
-        const nb::gil_scoped_acquire acquired;
-        progress(done);
-      };
-      return embedder->embed(source, sink, options);
-    });
-    return array;
+  const std::shared_ptr<const Embedder> embedder = opened();
+  const std::size_t columns = options.dimensions == 0 ? embedder->dimension() : options.dimensions;
+  // More than the model has are refused before memory is allocated for them.
+  if (columns > embedder->dimension()) {
+    (void)embedder->embed([](std::string& /*next*/) { return false; },
+                          [](std::string_view /*text*/, std::span<const float> /*embedding*/) {}, options);
   }
+  auto [array, row] = new_matrix(texts.size(), columns);
+  auto text = texts.begin();
+  std::uint64_t done = 0;
+  auto told = std::chrono::steady_clock::now();
+  without_gil([&](const Interruptible& interruptible) {
+    const auto source = [&](std::string& next) {
+      interruptible.check();
+      if (text == texts.end()) return false;
+      next = *text++;
+      return true;
+    };
+    const auto sink = [&](std::string_view /*text*/, std::span<const float> embedding) {
+      interruptible.check();
+      row = std::ranges::copy(embedding, row).out;
+      ++done;
+      const auto now = std::chrono::steady_clock::now();
+      if (progress.is_none() || (now - told < std::chrono::milliseconds(100) && done < texts.size())) return;
+      told = now;
+      const nb::gil_scoped_acquire acquired;
+      progress(done);
+    };
+    return embedder->embed(source, sink, options);
+  });
+  return array;
+}
 
-  [[nodiscard]] nb::object encode_one(const std::string& text, const EmbeddingOptions& options) const {
-    const std::shared_ptr<const Embedder> embedder = opened();
-    return to_array(without_gil([&](const Interruptible& /*unused*/) { return embedder->embed(text, options); }));
-  }
+nb::object LoadedEmbedder::encode_one(const std::string& text, const EmbeddingOptions& options) const {
+  const std::shared_ptr<const Embedder> embedder = opened();
+  return to_array(without_gil([&](const Interruptible& /*unused*/) { return embedder->embed(text, options); }));
+}
 
-  [[nodiscard]] std::string similarity() const {
-    const Similarity similarity = opened()->similarity();
-    return std::string(
-        std::ranges::find(similarity_names, similarity, [](const auto& name) { return name.second; })->first);
-  }
+std::string LoadedEmbedder::similarity() const {
+  return std::string(name_of(opened()->similarity()));
+}
 
-  [[nodiscard]] std::shared_ptr<const Embedder> opened() const {
-    if (!embedder_) throw Error(ErrorCode::usage, "the embedder is closed: make another one");
-    return embedder_;
-  }
-
- private:
-  std::shared_ptr<const Embedder> embedder_;
-};
-
-}  // namespace
+std::shared_ptr<const Embedder> LoadedEmbedder::opened() const {
+  if (!embedder_) throw Error(ErrorCode::usage, "the embedder is closed: make another one");
+  return embedder_;
+}
 
 void bind_embedder(nb::module_& module) {
   nb::class_<EmbeddingOptions>(module, "EmbeddingOptions", "How texts become embeddings.")

@@ -23,6 +23,7 @@ NB_MODULE(_gpux, module) {
   gpux::python::bind_generator(module);
   gpux::python::bind_image_embedder(module);
   gpux::python::bind_pipeline(module);
+  gpux::python::bind_collection(module);
   gpux::python::bind_search(module);
   gpux::python::bind_store(module);
   gpux::python::bind_pull(module);

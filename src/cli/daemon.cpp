@@ -13,15 +13,18 @@
 #include "base/counted.h"
 #include "base/home.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/spelling.h"
-#include "cli/collection_facts.h"
 #include "cli/command.h"
 #include "cli/encoder_flags.h"
 #include "cli/flag_names.h"
 #include "cli/signals.h"
 #include "cli/systemd.h"
+#include "daemon/event_features.h"
 #include "gpux/error.h"
 #include "gpux/verdict.h"
+#include "library/collection_facts.h"
+#include "model/level_choice.h"
 #include "server/http/server.h"
 
 namespace gpux::cli {
@@ -34,7 +37,8 @@ struct DaemonFlags {
   std::string state_file;
   std::optional<std::uint16_t> metrics_port;
   unsigned workers = 0;
-  std::string sink;  ///< --sink
+  std::string sink;      ///< --sink
+  std::string features;  ///< --features
 };
 
 bool is_set(std::initializer_list<const char*> variables) {
@@ -73,13 +77,35 @@ EncoderFlags with_state_file(EncoderFlags flags, const daemon::StateFile& state,
   return flags;
 }
 
-std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given, const daemon::StateFile& state,
+// What stands for a model where features of events are made.
+std::shared_ptr<const daemon::OpenModel> feature_maker() {
+  auto model = std::make_shared<daemon::OpenModel>();
+  model->features = daemon::features_of;
+  model->name = daemon::features_model;
+  model->digest = daemon::features_digest();
+  model->level = daemon::features_level;
+  model->provider = "none";
+  model->facts = daemon::features_facts();
+  model->verdict = "heuristic features of events, without a model";
+  model->workers = usable_processors(Machine::this_one());
+  return model;
+}
+
+std::shared_ptr<const daemon::OpenModel> open_model_of(const DaemonFlags& given, const daemon::StateFile& state,
                                                        const std::string& level, const Context& context) {
   std::string said_by;
-  EncoderFlags flags = with_state_file(given, state, said_by);
+  EncoderFlags flags = with_state_file(given.encoder, state, said_by);
   if (!level.empty()) {
     flags.model.clear();
     flags.level = level;
+  } else if (asks_for_nothing(flags) && wants_features(given.features, state.features == "heuristic")) {
+    say(context, fmt::format("level none ({}) with heuristic features: {} numbers are counted from each event", said_by,
+                             daemon::features_dimension));
+    return feature_maker();
+  } else if (given.features == "heuristic") {
+    throw Error(ErrorCode::usage, fmt::format("--features heuristic is for the level none, and {} says another level "
+                                              "or a model",
+                                              said_by));
   } else if (asks_for_nothing(flags)) {
     say(context, fmt::format("level none ({}): nothing is watched, and nothing will be written; 'level' or 'model' in "
                              "'{}', --level, --model or OP_DBUS_VECTOR_LEVEL says otherwise",
@@ -95,7 +121,7 @@ std::shared_ptr<const daemon::OpenModel> open_model_of(const EncoderFlags& given
   model->provider = join(verdict.active);
   model->verdict = line_of(verdict);
   model->workers = encoder.workers;
-  model->facts = facts_of(encoder);
+  model->facts = facts_of(encoder, encoder.options);
   model->embed = [embedder = std::shared_ptr(std::move(encoder.embedder)),
                   options = encoder.options](const std::string& text) { return embedder->embed(text, options); };
   if (level.empty()) {
@@ -180,7 +206,7 @@ void run_daemon(const DaemonFlags& flags, const Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: daemon prints nothing");
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   const daemon::ModelSource open = [&](const daemon::StateFile& state, const std::string& level) {
-    return open_model_of(flags.encoder, state, level, context);
+    return open_model_of(flags, state, level, context);
   };
   // From the start, so that who ends it while it loads sees it end as a daemon does.
   const Signals signals({SIGHUP});
@@ -223,6 +249,11 @@ void add_daemon(CLI::App& program, Context& context) {
   command->add_option("--sink", flags->sink,
                       "put the vectors into a collection instead of files: postgres://…, qdrant://…, file:PATH, as "
                       "'gpux embed --to'");
+  command
+      ->add_option("--features", flags->features,
+                   "heuristic: with the level none, 64 numbers that are counted from each event without a model (also "
+                   "GPUX_FEATURES)")
+      ->check(CLI::IsMember({"none", "heuristic"}));
   add_encoder_flags(*command, flags->encoder, WorkerUse::restarted);
   command->add_option("--workers", flags->workers, "events embedded in parallel (default: processors of this process)")
       ->check(CLI::Range(1U, 1024U));

@@ -11,17 +11,19 @@
 #include "base/counted.h"
 #include "base/sha256.h"
 #include "cli/command.h"
-#include "cli/embed_to_store.h"
 #include "cli/encoder_flags.h"
 #include "cli/print_json.h"
 #include "cli/progress.h"
 #include "cli/search_images.h"
+#include "daemon/event_features.h"
 #include "embedding/embed_all.h"
 #include "embedding/image_paths.h"
 #include "embedding/representation_file.h"
 #include "embedding/text_source.h"
 #include "embedding/vector_file.h"
 #include "gpux/error.h"
+#include "library/collection_texts.h"
+#include "model/level_choice.h"
 #include "model/open_image_encoder.h"
 
 namespace gpux::cli {
@@ -30,7 +32,9 @@ namespace {
 struct EmbedFlags {
   EncoderFlags encoder;
   std::string output, encoding = "float";
-  std::string store;  ///< --to
+  std::string store;                     ///< --to
+  std::string features;                  ///< --features
+  std::vector<CLI::Option*> of_a_model;  ///< what says which model, and how it makes vectors
   bool is_hybrid = false;
   embedding::TextForm form;
   ModelArgument words;
@@ -222,6 +226,127 @@ void check_store_flags(const EmbedFlags& flags) {
   }
 }
 
+void embed_to_store(const EmbedFlags& flags, const vector_store::StoreUrl& url, const OpenEncoder& encoder,
+                    const embedding::Texts& texts, const Context& context) {
+  const auto store = vector_store::open_store(url);
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Progress> progress;
+  progress.emplace(context, "texts", texts.share_read);
+  const StoredTextSource next = [&](std::string& text, nlohmann::json& payload) {
+    if (!texts.next(text)) return false;
+    payload = texts.fields();
+    return true;
+  };
+  std::uint64_t done = 0;
+  const std::uint64_t count = store_texts(*store, encoder,
+                                          {.options = encoder.options,
+                                           .is_hybrid = flags.is_hybrid,
+                                           .workers = flags.workers != 0 ? flags.workers : encoder.workers},
+                                          next, [&] { progress->show(++done); });
+  progress.reset();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  store->finish();
+  say(context, fmt::format("embedded {} in {:.2f} s: {:.1f} texts/s; '{}' has {}", counted(count, "text"), seconds,
+                           static_cast<double>(count) / std::max(seconds, 1e-9), store->shown(),
+                           counted(store->count(), "vector")));
+}
+
+// Whether texts are events, of which features are made without a model. Error usage where a model is asked for, too.
+bool asks_for_features(const EmbedFlags& flags) {
+  if (!wants_features(flags.features) || !asks_for_nothing(flags.encoder)) {
+    if (flags.features != "heuristic") return false;
+    throw Error(ErrorCode::usage, "--features heuristic is for --level none, and a model or another level is given");
+  }
+  for (const CLI::Option* option : flags.of_a_model) {
+    if (option->count() == 0 || option->get_name() == "--level") continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("features of events are made without a model, and without {}", option->get_name()));
+  }
+  return true;
+}
+
+// Stores vectors of texts, some at a time.
+class PointWriter {
+ public:
+  PointWriter(const vector_store::StoreUrl& url, const vector_store::CollectionFacts& facts)
+      : store_(vector_store::open_store(url)) {
+    store_->create(facts);
+  }
+
+  void add(const std::string& text, std::vector<float> vector, nlohmann::json payload) {
+    constexpr std::size_t points_at_once = 1000;
+    points_.push_back({.id = point_id(text, payload),
+                       .vector = std::move(vector),
+                       .sparse = {},
+                       .text = text,
+                       .payload = std::move(payload)});
+    if (points_.size() == points_at_once) put();
+  }
+
+  void finish() {
+    put();
+    store_->finish();
+  }
+
+ private:
+  void put() {
+    store_->upsert(points_);
+    points_.clear();
+  }
+
+  std::unique_ptr<vector_store::VectorStore> store_;
+  std::vector<vector_store::Point> points_;
+};
+
+void embed_features(const EmbedFlags& flags, const std::optional<vector_store::StoreUrl>& url, const Context& context) {
+  const auto refuse = [](std::string_view flag) {
+    throw Error(ErrorCode::usage, fmt::format("features of events are made without {}", flag));
+  };
+  if (flags.is_hybrid) refuse("--hybrid");
+  if (flags.workers != 0) refuse("--workers");
+  if (flags.token_names) refuse("--token-names");
+  if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
+    refuse("--sparse and --multi-vector");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
+  std::optional<PointWriter> points;
+  std::optional<embedding::VectorWriter> vectors;
+  std::uint64_t kept = 0;
+  if (url) {
+    points.emplace(*url, daemon::features_facts());
+  } else {
+    vectors.emplace(embedding::vector_target(flags.output, flags.encoding, flags.resume),
+                    embedding::VectorSource{
+                        .model = std::string(daemon::features_model),
+                        .level = std::string(daemon::features_level),
+                        .digest = daemon::features_digest(),
+                        .dimension = daemon::features_dimension,
+                        .run = {{"texts", flags.texts}, {"field", flags.form.field}, {"column", flags.form.column}}},
+                    print_data);
+    kept = vectors->kept();
+    pass_over(kept, texts.next, flags.output);
+  }
+  std::uint64_t count = 0;
+  for (std::string text; texts.next(text);) {
+    std::vector<float> features;
+    ++count;
+    try {
+      features = daemon::features_of(daemon::event_of_text(text));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("text {}", kept + count));
+    }
+    if (points) {
+      points->add(text, std::move(features), texts.fields());
+    } else {
+      vectors->add(text, features);
+    }
+  }
+  if (points) points->finish();
+  if (vectors) vectors->finish();
+  report(flags, context, "text", count, kept, start);
+}
+
 void embed(EmbedFlags& flags, Context& context) {
   if (context.table) throw Error(ErrorCode::usage, "--table: embed prints its vectors as JSON lines");
   std::optional<vector_store::StoreUrl> store;
@@ -232,12 +357,17 @@ void embed(EmbedFlags& flags, Context& context) {
     check_store_flags(flags);
     flags.encoder.representation = embedding::Representation::dense;
   }
+  if (flags.features == "heuristic" && flags.encoder.model.empty() && flags.encoder.level.empty() &&
+      choose_level({}).level == nullptr) {
+    flags.encoder.level = "none";
+  }
   flags.texts = place_model(flags.words, flags.encoder);
   if (std::vector<std::string> images = image_paths(flags, context); !images.empty()) {
     if (flags.token_names) throw Error(ErrorCode::usage, "--token-names is for JSON lines of sparse vectors");
     if (store) throw Error(ErrorCode::usage, "--to stores vectors of texts, and these are images");
     return embed_images(flags, std::move(images), context);
   }
+  if (asks_for_features(flags)) return embed_features(flags, store, context);
   if (asks_for_nothing(flags.encoder)) {
     say(context, "level none: no vectors are computed");
     return;
@@ -251,10 +381,7 @@ void embed(EmbedFlags& flags, Context& context) {
   }
   const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
   const OpenEncoder encoder = open_encoder(flags.encoder, context);
-  if (store) {
-    const unsigned workers = flags.workers != 0 ? flags.workers : encoder.workers;
-    return embed_to_store({.url = *store, .is_hybrid = flags.is_hybrid, .workers = workers}, encoder, texts, context);
-  }
+  if (store) return embed_to_store(flags, *store, encoder, texts, context);
   if (encoder.embedder->encoder().representation(encoder.options) != embedding::Representation::dense) {
     write_representations(flags, encoder, texts, context);
   } else {
@@ -278,10 +405,19 @@ void add_embed(CLI::App& program, Context& context) {
   command
       ->add_option("--images", flags->images, "images: a file, a folder, or a list of paths, one per line; repeatable")
       ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--features", flags->features,
+          "heuristic: with --level none, texts are events, and 64 numbers are counted from each without a model "
+          "(also GPUX_FEATURES)")
+      ->check(CLI::IsMember({"none", "heuristic"}));
+  const std::size_t before = command->get_options().size();
   add_encoder_flags(*command, flags->encoder);
   command->add_flag_function(
       "--normalize,!--no-normalize", [flags](std::int64_t count) { flags->encoder.normalize = count > 0; },
       "to length 1 (default: with --dimensions yes, else as the model's folder specifies)");
+  flags->of_a_model = command->get_options();
+  flags->of_a_model.erase(flags->of_a_model.begin(), flags->of_a_model.begin() + static_cast<std::ptrdiff_t>(before));
   command->add_option(
       "-o,--output", flags->output,
       "write to FILE.{jsonl,npy,f32,vec}, or one .vec per text to FOLDER/, instead of printing JSON lines; sparse and "

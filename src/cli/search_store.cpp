@@ -1,10 +1,8 @@
 #include "cli/search_store.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,13 +11,12 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
-#include "cli/collection_facts.h"
 #include "cli/print_json.h"
 #include "cli/pull_flag.h"
 #include "cli/short_text.h"
 #include "cli/table.h"
-#include "embedding/top_k.h"
 #include "gpux/error.h"
+#include "library/collection_texts.h"
 #include "model/open_model.h"
 #include "pipeline/pipeline.h"
 #include "vector_store/vector_store.h"
@@ -70,23 +67,14 @@ struct OpenCollection {
 
 OpenCollection open(const StoreSearch& search) {
   auto store = vector_store::open_store(vector_store::parse_store_url(search.url));
-  auto facts = store->facts();
-  if (!facts) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("'{}': there is no collection of gpux; 'gpux embed --to' makes one", store->shown()));
-  }
-  return {std::move(store), *std::move(facts)};
+  auto facts = require_collection(*store);
+  return {std::move(store), std::move(facts)};
 }
 
-vector_store::SearchRequest request_of(const StoreSearch& search) {
-  vector_store::SearchRequest request;
-  constexpr std::size_t min_reranked = 50, times = 4;
-  request.count = search.reranker.empty() ? search.count : std::max(min_reranked, times * search.count);
-  request.is_exact = search.is_exact;
-  for (const std::string& condition : search.where) {
-    request.filter.push_back(vector_store::parse_condition(condition));
-  }
-  return request;
+TextSearch search_of(const StoreSearch& given) {
+  TextSearch search{.count = given.count, .is_exact = given.is_exact, .is_hybrid = given.is_hybrid};
+  for (const std::string& condition : given.where) search.filter.push_back(vector_store::parse_condition(condition));
+  return search;
 }
 
 struct Reranker {
@@ -95,8 +83,7 @@ struct Reranker {
 };
 
 // It runs as the model of the vectors does, with all of its flags, and in a worker where that does.
-std::optional<Reranker> open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
-  if (search.reranker.empty()) return std::nullopt;
+Reranker open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
   OpenModel model = open_model(pull_argument(search.reranker, flags.pull, context), {}, flags.load);
   model.open_inputs();
   if (!model.pipeline || model.pipeline->settings().task != pipeline::Task::text_ranking) {
@@ -105,34 +92,24 @@ std::optional<Reranker> open_reranker(const StoreSearch& search, const EncoderFl
                                               search.reranker));
   }
   Runtime runtime = model.load();
-  return Reranker{std::move(model), std::move(runtime)};
+  return {std::move(model), std::move(runtime)};
 }
 
-// The scores are the reranker's. More are found than are wanted: those that it prefers may be among them.
-std::vector<FoundPoint> rerank(const Reranker& ranker, const StoreSearch& search, const std::string& query,
-                               std::vector<FoundPoint> found) {
-  if (found.empty()) return found;
-  std::vector<std::string> texts;
-  for (const FoundPoint& point : found) texts.push_back(point.text);
-  const auto count = static_cast<std::int64_t>(texts.size());
-  const NamedValues outputs = pipeline::infer(
-      *ranker.model.pipeline, ranker.runtime,
-      {{"query", Tensor::of_strings({1}, {query})}, {"text", Tensor::of_strings({count}, std::move(texts))}},
-      {.timeout = ranker.model.settings.timeout(), .outputs = {"scores"}});
+std::vector<double> scores_of(const Reranker& ranker, const std::string& query, const std::vector<std::string>& texts) {
+  const NamedValues outputs =
+      pipeline::infer(*ranker.model.pipeline, ranker.runtime,
+                      {{"query", Tensor::of_strings({1}, {query})},
+                       {"text", Tensor::of_strings({static_cast<std::int64_t>(texts.size())}, texts)}},
+                      {.timeout = ranker.model.settings.timeout(), .outputs = {"scores"}});
   const std::span<const float> scores = outputs.front().second.tensor()->as<float>();
-  for (std::size_t i = 0; i < found.size(); ++i) found[i].score = scores[i];
-  std::ranges::stable_sort(found, std::greater(), &FoundPoint::score);
-  found.resize(std::min(found.size(), search.count));
-  return found;
+  return {scores.begin(), scores.end()};
 }
 
-void run(const OpenCollection& collection, const StoreSearch& search, const std::string& query,
-         const vector_store::SearchRequest& request, const std::optional<Reranker>& ranker, const Context& context) {
+void find_and_show(const OpenCollection& collection, const TextSearch& search, const TextQuery& query,
+                   const Context& context) {
   VectorStore& store = *collection.store;
-  embedding::require_query(request.vector, collection.facts.distance);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<FoundPoint> found = search.is_hybrid ? search_hybrid(store, request) : store.search(request);
-  if (ranker) found = rerank(*ranker, search, query, std::move(found));
+  const std::vector<FoundPoint> found = find_texts(store, collection.facts, search, query);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   say(context, fmt::format("found {} in {:.3f} s", counted(found.size(), "vector"), seconds));
   if (context.wants_json()) {
@@ -144,37 +121,29 @@ void run(const OpenCollection& collection, const StoreSearch& search, const std:
 
 }  // namespace
 
-void search_store(const StoreSearch& search, const EncoderFlags& flags, const std::string& query,
+void search_store(const StoreSearch& given, const EncoderFlags& flags, const std::string& query,
                   const Context& context) {
-  vector_store::SearchRequest request = request_of(search);
+  TextSearch search = search_of(given);
   // Before the model is loaded: a wrong address is known at once.
-  const OpenCollection collection = open(search);
-  if (search.is_hybrid && collection.facts.sparse_dimension == 0) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--hybrid: '{}' has dense vectors alone; 'gpux embed --to --hybrid' stores "
-                            "both",
-                            collection.store->shown()));
-  }
+  const OpenCollection collection = open(given);
+  const std::string& shown = collection.store->shown();
+  require_searches(collection.facts, search, shown);
   const OpenEncoder encoder = open_encoder(flags, context);
-  vector_store::require_searchable(collection.facts, encoder.embedder->encoder().model().name,
-                                   "sha256:" + encoder.digest, encoder.dimension, collection.store->shown());
-  const std::optional<Reranker> ranker = open_reranker(search, flags, context);
-  request.vector = encoder.embedder->embed(query, encoder.options);
-  if (search.is_hybrid) {
-    embedding::EmbedOptions options = sparse_options(encoder);
-    options.role = embedding::TextRole::query;
-    embedding::Embedding sparse = encoder.embedder->represent(query, options);
-    request.sparse = {std::move(sparse.indices), std::move(sparse.values)};
+  std::optional<Reranker> ranker;
+  if (!given.reranker.empty()) {
+    ranker.emplace(open_reranker(given, flags, context));
+    search.rank = [&](const std::string& text, const std::vector<std::string>& texts) {
+      return scores_of(*ranker, text, texts);
+    };
   }
-  run(collection, search, query, request, ranker, context);
+  find_and_show(collection, search, query_of(query, encoder, encoder.options, search, collection.facts, shown),
+                context);
 }
 
-void search_store(const StoreSearch& search, std::vector<float> query, const Context& context) {
-  vector_store::SearchRequest request = request_of(search);
-  const OpenCollection collection = open(search);
+void search_store(const StoreSearch& given, std::vector<float> query, const Context& context) {
+  const OpenCollection collection = open(given);
   vector_store::require_searchable(collection.facts, {}, {}, query.size(), collection.store->shown());
-  request.vector = std::move(query);
-  run(collection, search, {}, request, {}, context);
+  find_and_show(collection, search_of(given), {.vector = std::move(query)}, context);
 }
 
 }  // namespace gpux::cli

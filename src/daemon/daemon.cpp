@@ -30,8 +30,8 @@ constexpr const char* own_folder = "daemon";
 constexpr int max_stored_depth = vector_store::max_payload_depth - 2;
 
 bool same_model(const StateFile& left, const StateFile& right) {
-  return left.model == right.model && left.level == right.level && left.model_dir == right.model_dir &&
-         left.provider == right.provider && left.device == right.device;
+  return left.model == right.model && left.level == right.level && left.features == right.features &&
+         left.model_dir == right.model_dir && left.provider == right.provider && left.device == right.device;
 }
 
 // What the pipeline and the sources were made with.

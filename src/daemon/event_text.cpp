@@ -112,7 +112,9 @@ Event read_event(std::string_view json, const EventLimits& limits) {
   if (event.text.empty()) {
     throw Error(ErrorCode::invalid_input, "nothing to embed: it has no plugin, operation, data or metadata");
   }
-  event.data_hash = sha256_of(data.dump());
+  event.data = data.dump();
+  event.data_hash = sha256_of(event.data);
+  if (!has_data) event.data = "null";
   return event;
 }
 

@@ -15,7 +15,8 @@ struct Event {
   std::string operation;  ///< empty: it has none
   std::string timestamp;  ///< as JSON; "null": it has none
   std::string metadata;   ///< as JSON; "null": it has none
-  std::string data_hash;  ///< SHA-256 of its data as JSON with sorted keys
+  std::string data;       ///< as JSON with sorted keys; "null": it has none
+  std::string data_hash;  ///< SHA-256 of its data as JSON with sorted keys, of an empty object where it has none
 };
 
 /// Reads one event. An object has, all of them optional: "plugin" (or "plugin_id", "category"), "operation" (or

@@ -154,7 +154,7 @@ void EventPipeline::handle(WaitingEvent waiting) {
 }
 
 bool EventPipeline::embeds_others(const OpenModel& model, std::uint64_t successes_before) const {
-  if (successes_ != successes_before) return true;
+  if (model.features || successes_ != successes_before) return true;
   try {
     (void)model.embed(harmless_text);
     return true;
@@ -172,7 +172,7 @@ bool EventPipeline::embed(const WaitingEvent& waiting, EmbeddedEvent& event) {
     std::string problem;
     ErrorCode code = ErrorCode::internal;
     try {
-      event.vector = model->embed(event.event.text);
+      event.vector = model->features ? model->features(event.event) : model->embed(event.event.text);
     } catch (const Error& error) {
       problem = error.message();
       code = error.code();

@@ -24,6 +24,8 @@ namespace gpux::daemon {
 struct OpenModel {
   /// The text's vector; from any thread. Errors as of embedding::TextEmbedder::embed().
   std::function<std::vector<float>(const std::string& text)> embed;
+  /// Makes the vector of an event instead, without a model; empty: embed() does.
+  std::function<std::vector<float>(const Event& event)> features;
   std::string name, digest;
   std::string level;                    ///< empty where a model was named
   std::string provider;                 ///< that holds its nodes

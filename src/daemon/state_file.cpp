@@ -27,6 +27,7 @@ using enum InPackage;
 constexpr std::span<const SchemaKey> no_keys;
 constexpr std::span<const std::string_view> no_choices;
 constexpr std::array<std::string_view, 4> level_names{"none", "low", "medium", "high"};
+constexpr std::array<std::string_view, 2> feature_names{"none", "heuristic"};
 constexpr std::array<std::string_view, 3> lesser_levels{"low", "medium", "high"};
 
 constexpr std::array<SchemaKey, 6> source_keys{{
@@ -57,12 +58,15 @@ constexpr std::array<SchemaKey, 3> downgrade_keys{{
      no_keys, no_choices, 0, "", max_events},
 }};
 
-constexpr std::array<SchemaKey, 11> state_keys{{
+constexpr std::array<SchemaKey, 12> state_keys{{
     {"output", text, of_the_user, "The folder of vectors/ and timing/, relative to this file's folder.", true},
     {"sources", named_objects, of_the_user, "Where events come from.", true, source_keys, no_choices, 0, "", INT32_MAX,
      "directory"},
     {"level", choice, of_the_user, "The level of op-dbus; none, the default, makes no vectors.", false, no_keys,
      level_names},
+    {"features", choice, of_the_user,
+     "With level none: heuristic makes 64 numbers of each event without a model; none, the default, makes nothing.",
+     false, no_keys, feature_names},
     {"model", text, of_the_user,
      "A model instead of a level: a folder, relative to this file's, or a name in the store."},
     {"model_dir", text, of_the_user, "The folder of the levels' models, each in a folder of its name."},
@@ -102,6 +106,13 @@ class Reader {
       state.model = fs::exists(place, unreadable) ? place.lexically_normal().string() : model->text;
     }
     if (root.given("model_dir") != nullptr) state.model_dir = path_of(root, "model_dir").string();
+    if (const TreeNode* features = root.given("features")) {
+      state.features = features->text;
+      if (state.features == "heuristic" && !(state.level.empty() && state.model.empty())) {
+        problems_.add(features->position, fmt::format("'features' requires level none, and '{}' is given",
+                                                      state.model.empty() ? "level" : "model"));
+      }
+    }
     state.provider = root.text_of("provider");
     if (const auto device = integer_of(root, "device")) state.device = static_cast<std::uint32_t>(*device);
     if (const auto workers = integer_of(root, "workers")) state.workers = static_cast<unsigned>(*workers);

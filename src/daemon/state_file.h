@@ -55,6 +55,7 @@ struct StateFile {
   std::filesystem::path file;
   std::filesystem::path output;  ///< absolute
   std::string model, level;      ///< one of them at most
+  std::string features;          ///< "heuristic": instead of vectors of a model; empty: not said
   std::string model_dir;         ///< absolute
   std::string provider;
   std::optional<std::uint32_t> device;

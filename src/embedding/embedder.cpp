@@ -30,7 +30,7 @@ std::vector<float> TextEmbedder::embed(std::string_view text, const EmbedOptions
 }
 
 std::vector<NamedValues> TextEmbedder::run(std::span<const PreparedText> texts, const EmbedOptions& options) const {
-  const InferOptions infer{.timeout = options.timeout, .outputs = {encoder_.output(options)}};
+  const InferOptions infer{.timeout = options.timeout, .outputs = encoder_.outputs(options)};
   if (texts.size() == 1) {
     std::vector<NamedValues> results;
     results.push_back(runtime_.infer(texts.front().inputs, infer));
@@ -68,7 +68,7 @@ std::vector<Embedding> TextEmbedder::represent(std::span<const PreparedText> tex
   std::vector<Embedding> embeddings;
   embeddings.reserve(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    embeddings.push_back(encoder_.represent(texts[i], results[i].front().second, options));
+    embeddings.push_back(encoder_.represent_all(texts[i], results[i], options));
   }
   return embeddings;
 }

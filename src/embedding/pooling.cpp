@@ -101,6 +101,15 @@ std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) n
   return settings.truncate_dim == 0 ? whole : std::min(whole, settings.truncate_dim);
 }
 
+bool has_unit_length(std::size_t whole, std::size_t dimensions, std::optional<bool> is_normalized,
+                     const VectorSettings& settings) noexcept {
+  if (is_normalized) return *is_normalized;
+  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
+  // nothing.
+  if (dimensions != 0) return settings.normalizes || dimensions < whole;
+  return settings.normalizes && kept_dimensions(whole, settings) == whole;
+}
+
 void finish_vector(std::vector<float>& vector, std::size_t dimensions, std::optional<bool> is_normalized,
                    const VectorSettings& settings) {
   const std::size_t kept = kept_dimensions(vector.size(), settings);
@@ -110,11 +119,9 @@ void finish_vector(std::vector<float>& vector, std::size_t dimensions, std::opti
     if (is_normalized.value_or(false)) normalize(vector);
     return;
   }
-  const bool is_cut = dimensions != 0 && dimensions < vector.size();
-  if (is_cut) vector.resize(dimensions);
-  // Models that can be cut are trained on normalised parts; the graph may have normalised the whole, which says
-  // nothing.
-  if (is_normalized.value_or(settings.normalizes || is_cut)) normalize(vector);
+  const bool normalizes = has_unit_length(vector.size(), dimensions, is_normalized, settings);
+  if (dimensions != 0 && dimensions < vector.size()) vector.resize(dimensions);
+  if (normalizes) normalize(vector);
 }
 
 }  // namespace gpux::embedding

@@ -28,6 +28,10 @@ struct VectorSettings {
 /// The elements of a vector of `whole` where no request says how many. Pure.
 [[nodiscard]] std::size_t kept_dimensions(std::size_t whole, const VectorSettings& settings) noexcept;
 
+/// Whether finish_vector() gives vectors of length 1, of `whole` elements before they are cut. Pure.
+[[nodiscard]] bool has_unit_length(std::size_t whole, std::size_t dimensions, std::optional<bool> is_normalized,
+                                   const VectorSettings& settings) noexcept;
+
 /// Cuts and normalizes a vector: to `dimensions`, where that is not 0, else as the settings say. As in
 /// sentence-transformers, truncate_dim cuts after the normalization. `is_normalized` says whether the result has length
 /// 1; empty: where cut to `dimensions`, else as the model. Pure.

@@ -31,12 +31,21 @@ enum class TextRole : std::uint8_t { document, query };
 /// The role that texts with the prompt of that name have: "query", or else document. Pure.
 TextRole role_of_prompt(std::string_view prompt_name) noexcept;
 
+/// Weights of some entries of the vocabulary, none of them 0.
+struct SparseWeights {
+  std::vector<float> values = {};
+  std::vector<std::uint32_t> indices = {};  ///< in rising order
+
+  bool operator==(const SparseWeights&) const = default;
+};
+
 /// A text's representation.
 struct Embedding {
   /// dense: the vector. sparse: the weights, none of them 0. multi_vector: [rows, width] in row-major order.
   std::vector<float> values;
   std::vector<std::uint32_t> indices;  ///< sparse: the entries of the vocabulary, in rising order
   std::size_t rows = 1;                ///< multi_vector: tokens; may be 0 where all of a document's are skipped
+  SparseWeights sparse = {};           ///< dense, with EmbedOptions::with_sparse: the text's sparse vector
 
   bool operator==(const Embedding&) const = default;
 };

@@ -153,6 +153,12 @@ std::size_t SentenceEncoder::dimension(const EmbedOptions& options) const noexce
   return representation(options) == Representation::dense ? kept_dimensions(whole, vector_settings()) : whole;
 }
 
+bool SentenceEncoder::is_normalized(const EmbedOptions& options) const noexcept {
+  EmbedOptions dense = options;
+  dense.representation = Representation::dense;
+  return has_unit_length(max_dimension(dense), options.dimensions, options.normalize, vector_settings());
+}
+
 bool SentenceEncoder::pools(const EmbedOptions& options) const noexcept {
   if (!choice_.is_pooled) return true;
   // A graph that normalizes cannot give the vector before that; what it is made of can.
@@ -170,6 +176,12 @@ const std::string& SentenceEncoder::output(const EmbedOptions& options) const no
       break;
   }
   return pools(options) ? choice_.token_vectors : choice_.name;
+}
+
+std::vector<std::string> SentenceEncoder::outputs(const EmbedOptions& options) const {
+  std::vector<std::string> names{output(options)};
+  if (options.with_sparse) names.push_back(sparse_output_);
+  return names;
 }
 
 void SentenceEncoder::find_dense_output(const Signature& signature) {

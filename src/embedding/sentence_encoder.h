@@ -35,6 +35,7 @@ struct EmbedOptions {
   std::optional<Representation> representation;  ///< empty: SentenceEncoder::default_representation()
   TextRole role = TextRole::document;  ///< query or document, for late interaction; selects the default prompt
   SparseLimits sparse;                 ///< limits of sparse vectors
+  bool with_sparse = false;            ///< dense vectors: with the text's sparse vector of the same run, without limits
 };
 
 /// Takes the model's prompt of that name, with its task and role. False: it has none.
@@ -80,6 +81,9 @@ class SentenceEncoder {
   /// Dimension of the representation that the options request.
   [[nodiscard]] std::size_t dimension(const EmbedOptions& options) const noexcept;
 
+  /// Whether dense vectors have the length 1 with these options.
+  [[nodiscard]] bool is_normalized(const EmbedOptions& options) const noexcept;
+
   /// Whether the model makes such representations of texts.
   [[nodiscard]] bool represents(Representation representation) const noexcept;
 
@@ -113,8 +117,11 @@ class SentenceEncoder {
     return options.task ? options.task : model_.default_task;
   }
 
-  /// The only output of the model that is needed for vectors with these options.
+  /// The output of the model that vectors with these options are made of.
   [[nodiscard]] const std::string& output(const EmbedOptions& options) const noexcept;
+
+  /// The only outputs that are needed: output(options), and with `with_sparse` that of sparse vectors behind it.
+  [[nodiscard]] std::vector<std::string> outputs(const EmbedOptions& options) const;
 
   /// The output with the vectors of the tokens; empty where there is none.
   [[nodiscard]] const std::string& token_output() const noexcept { return choice_.token_vectors; }
@@ -142,9 +149,13 @@ class SentenceEncoder {
   [[nodiscard]] std::vector<float> finish(const PreparedText& prepared, const Value& output,
                                           const EmbedOptions& options) const;
 
-  /// Finishes a run in any representation: finish() for dense ones.
+  /// Finishes a run in any representation: finish() for dense ones, without what `with_sparse` adds.
   [[nodiscard]] Embedding represent(const PreparedText& prepared, const Value& output,
                                     const EmbedOptions& options) const;
+
+  /// The same, of all that outputs(options) came to.
+  [[nodiscard]] Embedding represent_all(const PreparedText& prepared, const NamedValues& outputs,
+                                        const EmbedOptions& options) const;
 
  private:
   void find_outputs(const Signature& signature);
@@ -171,7 +182,7 @@ class SentenceEncoder {
                                        const EmbedOptions& options) const;
   void check_representation(const EmbedOptions& options) const;
   void check_task(const EmbedOptions& options) const;
-  [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Tensor& output, const EmbedOptions& options) const;
+  [[nodiscard]] Embedding sparse(const PreparedText& prepared, const Value& output, SparseLimits limits) const;
   [[nodiscard]] Embedding multi_vector(const PreparedText& prepared, const Tensor& output,
                                        const EmbedOptions& options) const;
   [[nodiscard]] PreparedText prepare_late_interaction(std::string_view text, const EmbedOptions& options) const;

@@ -169,6 +169,11 @@ void SentenceEncoder::check_representation(const EmbedOptions& options) const {
                     name_of(asked), model_.name, model_.architecture.empty() ? "" : " (" + model_.architecture + ")",
                     join(made), join(outputs_), name_of(asked), needs.at(static_cast<std::size_t>(asked))));
   }
+  if (options.with_sparse && (asked != Representation::dense || !represents(Representation::sparse))) {
+    throw Error(ErrorCode::usage,
+                fmt::format("dense vectors with sparse ones are requested, and '{}' makes {} here", model_.name,
+                            asked == Representation::dense ? "no sparse ones" : "others"));
+  }
   if (asked != Representation::sparse && (options.sparse.top_k != 0 || options.sparse.threshold != 0)) {
     throw Error(ErrorCode::usage,
                 fmt::format("a number or a threshold of weights is for sparse embeddings, and these are "
@@ -235,30 +240,31 @@ PreparedText SentenceEncoder::prepare_late_interaction(std::string_view text, co
   return prepared;
 }
 
-Embedding SentenceEncoder::sparse(const PreparedText& prepared, const Tensor& output,
-                                  const EmbedOptions& options) const {
-  const Shape& shape = output.shape();
+Embedding SentenceEncoder::sparse(const PreparedText& prepared, const Value& output, SparseLimits limits) const {
+  const Tensor* tensor = output.tensor();
+  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", sparse_output_));
+  if (limits.top_k == 0) limits.top_k = model_.sparse_top_k;
+  const Shape& shape = tensor->shape();
   const auto length = static_cast<std::int64_t>(prepared.length);
   const auto vocabulary =
       static_cast<std::int64_t>(std::min(model_.vocabulary, std::uint64_t{tokenizer_.vocabulary_size()}));
   const bool is_row = !shape.empty() && shape.front() == 1;
-  const Tensor floats = convert(output, ElementType::float32);
+  const Tensor floats = convert(*tensor, ElementType::float32);
   const std::span<const float> numbers = floats.as<float>();
   const bool has_tokens = is_row && shape.size() >= 2 && shape[1] == length;
   if (has_tokens && (shape.size() == 2 || (shape.size() == 3 && shape[2] == 1)) && length != vocabulary) {
     const std::span<const float> weights = numbers.first(prepared.tokens);
     require_finite(weights, sparse_output_);
-    return sparse_from_tokens(weights, prepared.ids, left_out_, options.sparse);
+    return sparse_from_tokens(weights, prepared.ids, left_out_, limits);
   }
   if (has_tokens && shape.size() == 3 && shape[2] >= vocabulary) {
     const std::span<const float> logits = numbers.first(prepared.tokens * static_cast<std::size_t>(shape[2]));
     require_finite(logits, sparse_output_);
-    return sparse_from_logits(logits, prepared.tokens, model_.splade.value_or(checkpoint::SpladePooling()),
-                              options.sparse);
+    return sparse_from_logits(logits, prepared.tokens, model_.splade.value_or(checkpoint::SpladePooling()), limits);
   }
   if (is_row && shape.size() == 2 && shape[1] >= vocabulary) {
     require_finite(numbers, sparse_output_);
-    return sparse_from_vocabulary(numbers, options.sparse);
+    return sparse_from_vocabulary(numbers, limits);
   }
   refuse(
       fmt::format("output '{}' of {} is {}; accepted: [1, vocabulary], [1, tokens, 1] or [1, tokens, vocabulary], "
@@ -308,12 +314,19 @@ Embedding SentenceEncoder::represent(const PreparedText& prepared, const Value& 
                                      const EmbedOptions& options) const {
   const Representation asked = representation(options);
   if (asked == Representation::dense) return {.values = finish(prepared, output, options), .indices = {}, .rows = 1};
+  if (asked == Representation::sparse) return sparse(prepared, output, options.sparse);
   const Tensor* tensor = output.tensor();
-  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", this->output(options)));
-  if (asked == Representation::multi_vector) return multi_vector(prepared, *tensor, options);
-  EmbedOptions limited = options;
-  if (limited.sparse.top_k == 0) limited.sparse.top_k = model_.sparse_top_k;
-  return sparse(prepared, *tensor, limited);
+  if (tensor == nullptr) refuse(fmt::format("output '{}' is no tensor", multi_vector_output_));
+  return multi_vector(prepared, *tensor, options);
+}
+
+Embedding SentenceEncoder::represent_all(const PreparedText& prepared, const NamedValues& outputs,
+                                         const EmbedOptions& options) const {
+  Embedding embedding = represent(prepared, outputs.front().second, options);
+  if (!options.with_sparse) return embedding;
+  Embedding weights = sparse(prepared, outputs.at(1).second, {});
+  embedding.sparse = {.values = std::move(weights.values), .indices = std::move(weights.indices)};
+  return embedding;
 }
 
 }  // namespace gpux::embedding

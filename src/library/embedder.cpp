@@ -5,6 +5,7 @@
 #include "base/spelling.h"
 #include "embedding/embed_all.h"
 #include "gpux/error.h"
+#include "library/embedder_state.h"
 #include "model/open_encoder.h"
 
 namespace gpux {
@@ -20,37 +21,30 @@ EncoderFlags flags_of(const std::string& model, const EmbedderOptions& options) 
 
 }  // namespace
 
-struct Embedder::State {
-  OpenEncoder encoder;
-  unsigned workers;
-
-  /// As the embedder accepts them.
-  [[nodiscard]] embedding::EmbedOptions accepted(const EmbeddingOptions& given) const {
-    embedding::EmbedOptions options = encoder.options;
-    options.max_tokens = given.max_tokens;
-    options.dimensions = given.dimensions;
-    options.normalize = given.normalize;
-    if (given.prompt && !given.prompt_name.empty()) {
-      throw Error(ErrorCode::usage, "prompt and prompt_name are two ways to give a prompt: use one of them");
-    }
-    if (given.prompt) options.prompt = given.prompt;
-    if (!given.prompt_name.empty()) apply_prompt(given.prompt_name, options);
-    encoder.embedder->encoder().check(options);
-    return options;
+embedding::EmbedOptions Embedder::State::accepted(const EmbeddingOptions& given) const {
+  embedding::EmbedOptions options = encoder.options;
+  options.max_tokens = given.max_tokens;
+  options.dimensions = given.dimensions;
+  options.normalize = given.normalize;
+  if (given.prompt && !given.prompt_name.empty()) {
+    throw Error(ErrorCode::usage, "prompt and prompt_name are two ways to give a prompt: use one of them");
   }
+  if (given.prompt) options.prompt = given.prompt;
+  if (!given.prompt_name.empty()) apply_prompt(given.prompt_name, options);
+  encoder.embedder->encoder().check(options);
+  return options;
+}
 
-  void apply_prompt(const std::string& name, embedding::EmbedOptions& options) const {
-    const checkpoint::SentenceModel& model = encoder.embedder->encoder().model();
-    if (embedding::choose_prompt(model, name, options)) return;
-    const std::vector<std::string> known = embedding::prompt_names(model);
-    throw Error(ErrorCode::usage, fmt::format("there is no prompt '{}'; the model's prompts: {}", name,
-                                              known.empty() ? "none" : join(known)));
-  }
-};
+void Embedder::State::apply_prompt(const std::string& name, embedding::EmbedOptions& options) const {
+  const checkpoint::SentenceModel& model = encoder.embedder->encoder().model();
+  if (embedding::choose_prompt(model, name, options)) return;
+  const std::vector<std::string> known = embedding::prompt_names(model);
+  throw Error(ErrorCode::usage, fmt::format("there is no prompt '{}'; the model's prompts: {}", name,
+                                            known.empty() ? "none" : join(known)));
+}
 
 Embedder::Embedder(const std::string& model, const EmbedderOptions& options)
-    : state_(std::make_unique<State>(open_encoder(flags_of(model, options), [](std::string_view /*line*/) {}),
-                                     options.workers)) {
+    : state_(new State{open_encoder(flags_of(model, options), [](std::string_view /*line*/) {}), options.workers}) {
   if (state_->workers == 0) state_->workers = state_->encoder.workers;
 }
 

@@ -46,6 +46,13 @@ LevelChoice choose_level(const std::string& flag) {
   return {.is_none = false, .level = level};
 }
 
+bool wants_features(const std::string& flag, bool otherwise) {
+  const Text said = first_of(flag, "--features", {"GPUX_FEATURES"});
+  if (!said) return otherwise;
+  if (said->value != "heuristic" && said->value != "none") refuse(said->value, said->source, "none, heuristic");
+  return said->value == "heuristic";
+}
+
 std::filesystem::path model_folder(const std::string& flag) {
   const Text said = first_of(flag, "--model-dir", {"GPUX_MODEL_DIR", "OP_DBUS_MODEL_DIR"});
   return said ? said->value : std::string();

@@ -19,6 +19,10 @@ struct LevelChoice {
 /// source of an unknown level.
 LevelChoice choose_level(const std::string& flag);
 
+/// Whether features of events are made where the level is `none`: `flag` (--features), else GPUX_FEATURES, else
+/// `otherwise`. Error usage that names the source of another value than "heuristic" and "none".
+bool wants_features(const std::string& flag, bool otherwise = false);
+
 /// The folder of level models: `flag` (--model-dir), else GPUX_MODEL_DIR, else OP_DBUS_MODEL_DIR; empty: none is set.
 std::filesystem::path model_folder(const std::string& flag);
 

@@ -38,6 +38,10 @@ void check_level(const Setting<std::string>& said) {
   refuse(said.value, said.source, "none, low, medium (med), high");
 }
 
+void check_features(const Setting<std::string>& said) {
+  if (said.value != "none" && said.value != "heuristic") refuse(said.value, said.source, "none, heuristic");
+}
+
 void check_provider(const Setting<std::string>& said) {
   const auto plugins = provider::find_plugins({}, Machine::this_one());
   (void)provider::parse_request(said.value, provider::own_names(plugins));
@@ -69,6 +73,7 @@ std::span<const Variable> variables() {
       {.name = "GPUX_TIMEOUT", .take = take<&Request::timeout, read_duration>},
       {.name = "GPUX_API_KEY"},
       {.name = "GPUX_VECTOR_LEVEL", .check = check_level},
+      {.name = "GPUX_FEATURES", .check = check_features},
       {.name = "GPUX_MODEL_DIR"},
       {.name = "GPUX_LOG_LEVEL"},
       {.name = "GPUX_LOG_FORMAT"},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
 
@@ -48,9 +49,8 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
   require_same_model(stored, given.model, given.digest, shown);
   require_same_dimension(stored.dimension, given.dimension, shown, "vectors");
   if (stored.sparse_dimension != given.sparse_dimension) {
-    refuse(shown, stored.sparse_dimension == 0
-                      ? "has dense vectors alone, and no sparse ones beside them"
-                      : "has sparse vectors beside the dense ones, which 'gpux embed --hybrid' makes");
+    refuse(shown, stored.sparse_dimension == 0 ? "has dense vectors alone, and no sparse ones beside them"
+                                               : "has sparse vectors beside the dense ones, and these have none");
   }
   if (stored.distance != given.distance) {
     refuse(shown,
@@ -63,6 +63,13 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
   if (stored.prompt != given.prompt) {
     refuse(shown, fmt::format("has vectors with the prompt '{}', and these have '{}'", stored.prompt, given.prompt));
   }
+}
+
+void accept_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown) {
+  require_same_vectors(stored, given, shown);
+  if (stored.precision == given.precision) return;
+  log::warning("'{}' has vectors computed in {}, and these are computed in {}", shown, stored.precision,
+               given.precision);
 }
 
 void require_searchable(const CollectionFacts& stored, std::string_view model, std::string_view digest,

@@ -9,23 +9,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpux/similarity.h"
+#include "gpux/collection.h"
 
 namespace gpux::vector_store {
 
-/// What all vectors of a collection have in common; stored with it.
-struct CollectionFacts {
-  std::string model = {};      ///< its name
-  std::string digest = {};     ///< "sha256:…" of the ONNX file, with those of external data
-  std::string precision = {};  ///< that the provider computed in: "float32"
-  std::size_t dimension = 0;
-  Similarity distance = Similarity::cosine;
-  bool is_normalized = false;        ///< vectors have the length 1
-  std::string prompt = {};           ///< put before each stored text; empty: none
-  std::size_t sparse_dimension = 0;  ///< entries of the vocabulary of the sparse vectors; 0: the collection has none
-
-  bool operator==(const CollectionFacts&) const = default;
-};
+using gpux::CollectionFacts;
 
 /// A sparse vector: `values[i]` at `indices[i]`, which rise.
 struct SparseVector {
@@ -53,6 +41,9 @@ std::optional<Similarity> distance_named(std::string_view name) noexcept;
 /// dimensions, distance, normalization and prompt are the same. Precision may differ. Pure. Error invalid_input, which
 /// names both.
 void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
+
+/// require_same_vectors(), and a warning in the log where the provider computed in another precision.
+void accept_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
 
 /// Checks that a vector of the model can be searched for in it: digest and dimension are the same. Pure. Error
 /// invalid_input. An empty digest, of a vector without a model, is compared with none.

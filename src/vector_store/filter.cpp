@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/utf8.h"
 #include "gpux/error.h"
@@ -16,8 +17,8 @@ using Json = nlohmann::json;
 constexpr std::size_t max_path = 16;
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw Error(ErrorCode::usage,
-              fmt::format("--where {}; accepted: KEY=VALUE, as plugin=net or meta.size=3", in_quotes(text)));
+  throw Error(ErrorCode::usage, format_message("{} {}; accepted: KEY=VALUE, as plugin=net or meta.size=3",
+                                               setting_named("where"), in_quotes(text)));
 }
 
 // Values of lists are looked at one by one, as Qdrant does.

@@ -20,8 +20,9 @@ struct Condition {
 /// All of them must hold; empty: every payload passes.
 using Filter = std::vector<Condition>;
 
-/// Parses "KEY=VALUE" as --where gives it. KEY is a path of names with dots between them. VALUE is a JSON number,
-/// `true`, `false`, `null` or a JSON text in double quotes; anything else is a text as it is. Pure. Error usage.
+/// Parses "KEY=VALUE", as `gpux search --where` gives it. KEY is a path of names with dots between them. VALUE is a
+/// JSON number, `true`, `false`, `null` or a JSON text in double quotes; anything else is a text as it is. Pure. Error
+/// usage.
 Condition parse_condition(std::string_view text);
 
 /// The name that messages and stores give a path: "a.b".

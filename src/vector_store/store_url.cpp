@@ -161,6 +161,7 @@ StoreUrl postgres_url(std::string_view text, const Scheme& scheme) {
   for (const auto& [name, value] : parameters_of(parts.query)) {
     if (name == "collection") {
       url.collection = percent_decoded(value);
+      url.shown = shown_of("postgres://", parts) + "?collection=" + std::string(value);
     } else if (name == "index") {
       if (value != "hnsw" && value != "none") {
         refuse(fmt::format("'{}': index={}; accepted: hnsw, none", url.shown, in_quotes(value)));

@@ -19,7 +19,7 @@ struct StoreUrl {
       {};  ///< postgres: the URI without gpux's parameters; qdrant: "http://host:port"; file: the path
   std::string collection = {};  ///< empty for a file, which is one collection
   std::string key = {};         ///< qdrant: the API key; a secret
-  std::string shown = {};       ///< for messages: without passwords, keys and parameters
+  std::string shown = {};       ///< for messages: without passwords, keys, and parameters but the collection
   bool has_index = true;        ///< postgres: an approximate index is made
 
   bool operator==(const StoreUrl&) const = default;

@@ -542,6 +542,28 @@ TEST_F(DaemonLevels, ComeFromFlagsVariablesAndTheFileInThatOrder) {
   }
 }
 
+TEST_F(DaemonLevels, NoneHasFeaturesWhereTheyAreAsked) {
+  add_event("1.json", R"({"plugin": "net", "operation": "update", "data": {"dev": "eth0"}})");
+  const std::string file = state(R"("events": "events")", R"("level": "none", "features": "heuristic")");
+  {
+    Process daemon(gpux_, {"--state-file", file});
+    ASSERT_TRUE(has_vectors(1)) << daemon.log();
+    EXPECT_THAT(daemon.log(), HasSubstr("with heuristic features: 64 numbers"));
+  }
+  const Json made = vectors().at("events 1.json");
+  EXPECT_EQ(made.at("metadata").at("model"), "heuristic-features");
+  EXPECT_EQ(made.at("metadata").at("level"), "none");
+  const Outcome embedded = gpux_.run({"embed", "--level", "none", "--features", "heuristic",
+                                      R"({"plugin": "net", "operation": "update", "data": {"dev": "eth0"}})"});
+  ASSERT_EQ(embedded.code, 0) << embedded.err;
+  EXPECT_EQ(embedded.json().at("vector"), made.at("vector"));
+  EXPECT_EQ(embedded.json().at("model"), "heuristic-features");
+  // A flag says otherwise.
+  Process none(gpux_, {"--state-file", file, "--features", "none"});
+  ASSERT_FALSE(none.ready().is_discarded()) << none.log();
+  EXPECT_THAT(none.log(), HasSubstr("nothing is watched"));
+}
+
 TEST_F(DaemonLevels, GoDownWhileTooManyEventsWaitWhereTheyMay) {
   keep("paraphrase-MiniLM-L3-v2", 384);
   keep("all-mpnet-base-v2", 768);

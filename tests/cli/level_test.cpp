@@ -104,6 +104,49 @@ TEST_F(Level, NoneMakesNothing) {
   }
 }
 
+TEST_F(Level, NoneMakesFeaturesOfEventsWhereTheyAreAsked) {
+  struct {
+    std::vector<std::string> arguments;
+    Environment environment;
+  } const cases[]{{{"--level", "none", "--features", "heuristic"}, {}},
+                  {{"--features", "heuristic"}, {}},
+                  {{}, {{"OP_DBUS_VECTOR_LEVEL", "none"}, {"GPUX_FEATURES", "heuristic"}}}};
+
+  for (const auto& one : cases) {
+    const Outcome outcome = embed(one.arguments, one.environment);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json().at("model"), "heuristic-features");
+    EXPECT_EQ(outcome.json().at("level"), "none");
+    EXPECT_EQ(outcome.json().at("dimension"), 64);
+    EXPECT_EQ(outcome.json().at("vector").size(), 64U);
+  }
+
+  struct {
+    std::vector<std::string> arguments;
+    Environment environment;
+    const char* message;
+  } const mistakes[]{
+      {{"--level", "low", "--features", "heuristic"}, {}, "--features heuristic is for --level none"},
+      {{"--features", "heuristic"}, {{"GPUX_VECTOR_LEVEL", "low"}}, "--features heuristic is for --level none"},
+      {{"--features", "heuristic", "--dimensions", "3"}, {}, "without --dimensions"},
+      {{"--features", "heuristic", "--hybrid", "--to", "file:x"}, {}, "without --hybrid"},
+      {{"--level", "none"}, {{"GPUX_FEATURES", "all"}}, "none, heuristic"},
+  };
+
+  for (const auto& one : mistakes) {
+    const Outcome outcome = embed(one.arguments, one.environment);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(one.message));
+  }
+  // Beside nothing else.
+  const std::string to = "file:" + (gpux_.folder().path() / "events.gpux").string();
+  ASSERT_EQ(embed({"--features", "heuristic", "--to", to}, {}).code, 0);
+  keep(low, 384);
+  const Outcome refused = embed({"--level", "low", "--model-dir", models(), "--to", to}, {});
+  EXPECT_EQ(refused.code, 6);
+  EXPECT_THAT(refused.err, HasSubstr("has vectors of model 'heuristic-features' (sha256:"));
+}
+
 TEST_F(Level, IsFoundInTheStoreUnderItsModelsName) {
   keep(low, 384);
   const Outcome missing = embed({"--level", "low"}, {});

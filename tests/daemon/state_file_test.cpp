@@ -59,6 +59,8 @@ TEST(StateFile, HasDefaultsAndAShortForm) {
   ASSERT_EQ(state.sources.size(), 1U);
   EXPECT_EQ(state.sources[0].name, "events");
   EXPECT_EQ(state.sources[0].path, "/e");
+  EXPECT_EQ(parse_state_file(R"({"output": "/o", "features": "heuristic", "sources": {"e": "/e"}})", "s").features,
+            "heuristic");
   EXPECT_EQ(parse_state_file(R"({"output": "/o", "level": "none", "sources": {"e": "/e"}})", "s").level, "");
 }
 
@@ -88,6 +90,9 @@ TEST(StateFile, SaysWhatIsWrongAndWhere) {
       {R"({"output": "", "sources": {"e": "/e"}})", "'output' is empty"},
       {R"({"output": "/o", "level": "highest", "sources": {"e": "/e"}})",
        "'level' is 'highest'; none, low, medium, high are accepted"},
+      {R"({"output": "/o", "level": "low", "features": "heuristic", "sources": {"e": "/e"}})",
+       "'features' requires level none, and 'level' is given"},
+      {R"({"output": "/o", "features": "all", "sources": {"e": "/e"}})", "none, heuristic are accepted"},
       {R"({"output": "/o", "level": "low", "model": "m", "sources": {"e": "/e"}})", "one is accepted"},
       {R"({"output": "/o", "workers": 0, "sources": {"e": "/e"}})", "'workers' is '0'"},
       {R"({"output": "/o", "limits": {"event_bytes": "much"}, "sources": {"e": "/e"}})",

@@ -61,6 +61,37 @@ class Representations : public CpuRuntime {
   const test::TemporaryFolder folder_;
 };
 
+TEST_F(Representations, OneRunGivesBothVectorsOfAText) {
+  const TextEmbedder embedder = embedder_of(test::write_representation_folder(folder_, "bge_m3"));
+  const EmbedOptions both{.representation = Representation::dense, .with_sparse = true};
+  EXPECT_EQ(embedder.encoder().outputs(both).size(), 2U);
+  std::vector<Embedding> made;
+  std::vector<std::string> texts;
+  for (const Json& answer : answers()) texts.push_back(answer.at("text"));
+  std::size_t next = 0;
+  const TextSource source = [&](std::string& text) {
+    if (next == texts.size()) return false;
+    text = texts[next++];
+    return true;
+  };
+  const EmbeddingSink keep = [&](std::string_view /*text*/, const Embedding& one) { made.push_back(one); };
+  EXPECT_EQ(embed_all(embedder, both, source, 2, keep), texts.size());
+  std::size_t weights = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(made[i].values, embedder.embed(texts[i]));
+    const Embedding sparse = embedder.represent(texts[i], {.representation = Representation::sparse});
+    weights += sparse.indices.size();
+    EXPECT_EQ(made[i].sparse, (SparseWeights{.values = sparse.values, .indices = sparse.indices}));
+  }
+  EXPECT_GT(weights, 10U);
+  const TextEmbedder splade = embedder_of(test::write_splade_folder(folder_, "logits", "{}"));
+  for (const auto& [refusing, representation] :
+       {std::pair(&splade, Representation::dense), std::pair(&embedder, Representation::sparse)}) {
+    const EmbedOptions options{.representation = representation, .with_sparse = true};
+    EXPECT_EQ(error_of([&] { refusing->encoder().check(options); }).code(), ErrorCode::usage);
+  }
+}
+
 TEST_F(Representations, SpladeIsPooledHereAsSentenceTransformersDefinesIt) {
   const std::vector<std::pair<std::string, std::string>> poolings{
       {"max", R"({"pooling_strategy": "max", "activation_function": "relu"})"},

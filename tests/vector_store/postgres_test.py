@@ -202,7 +202,7 @@ class Postgres(AnyStore, unittest.TestCase):
         (found,) = self.program.search("number: 7", "--in", url, "--where", "position=7.json", "--where", "plugin=net")
         self.assertEqual(found["payload"]["metadata"], {"user": "root"})
         status = json.loads((self.folder / "out/daemon/status.json").read_text())
-        self.assertEqual(status["sink"], f"postgres://gpux@127.0.0.1:{self.server.port}/postgres")
+        self.assertEqual(status["sink"], f"postgres://gpux@127.0.0.1:{self.server.port}/postgres?collection=events")
 
     def test_a_daemon_ends_while_the_server_hangs(self) -> None:
         state = {"output": "out3", "model": "encoder", "sources": {"in": {"directory": "events3"}}}

@@ -143,6 +143,38 @@ TEST_F(VectorsFileTest, HasOneProcessThatWrites) {
   }
 }
 
+TEST_F(VectorsFileTest, AReaderFindsWhatAnotherStoresMeanwhile) {
+  const std::vector<Point> points = random_points(200);
+  const auto writer = open(), reader = open();
+  EXPECT_EQ(reader->count(), 0U);
+  writer->create(facts_of());
+  writer->upsert(std::span(points).first(150));
+  EXPECT_EQ(reader->count(), 150U);
+  EXPECT_FALSE(reader->has(points[160].id));
+  writer->upsert(std::span(points).subspan(100));
+  EXPECT_EQ(reader->count(), 200U);
+  EXPECT_TRUE(reader->has(points[160].id));
+  EXPECT_EQ(reader->search({.vector = points[160].vector, .count = 1}).front().id, points[160].id);
+  writer->finish();
+  EXPECT_EQ(writer->count(), 200U);
+  EXPECT_EQ(reader->count(), 200U);
+}
+
+// Only what follows the index reads it.
+TEST_F(VectorsFileTest, AWrongIndexIsNoMatterToAnExactSearch) {
+  std::string wrong = file_with_graph(300);
+  const std::size_t graph = wrong.rfind("GPUXSEG1") + 56;
+  wrong[graph + 8] = 99;
+  const PointId digest = id_bytes(sha256_of(std::string_view(wrong).substr(graph)));
+  std::memcpy(wrong.data() + graph - 32, digest.data(), digest.size());
+  write_file_atomically(folder_.path() / "x.gpux", wrong);
+  const auto store = open();
+  const std::vector<float> query = random_points(8)[7].vector;
+  EXPECT_EQ(store->count(), 300U);
+  EXPECT_EQ(store->search({.vector = query, .count = 1, .is_exact = true}).front().text, "text 7");
+  EXPECT_THROW((void)store->search({.vector = query, .count = 1}), Error);
+}
+
 TEST_F(VectorsFileTest, IsOneFileByWhicheverPathItIsNamed) {
   const std::string folder = (folder_.path() / "new" / "folder").string();
   const auto store = open_store(parse_store_url("file:" + folder + "/x.gpux"));

@@ -19,10 +19,8 @@ constexpr std::size_t points_at_once = 4096;
 // From so many candidates on, which the search follows, about one of a hundred of the ten nearest is missed.
 constexpr std::size_t min_candidates = 128, candidates_per_result = 3;
 
-// To compare all takes less time than to follow more, and less memory.
-std::size_t max_candidates(const SearchedFile& searched) {
-  constexpr std::size_t share = 10;
-  return std::max(min_candidates, searched.file.indexed / share);
+std::size_t candidates_of(const SearchRequest& request) noexcept {
+  return std::max(min_candidates, candidates_per_result * request.count);
 }
 
 // To start a thread takes longer than to compare so many.
@@ -41,7 +39,7 @@ bool is_wanted(const SearchedFile& searched, const Filter& filter, std::uint32_t
   if (!searched.points.is_current(index)) return false;
   if (filter.empty()) return true;
   const PointSegment& segment = searched.points.segment_of(index);
-  return matches(read_entry(segment, index - segment.first, searched.shown).payload, filter);
+  return matches(read_payload(segment, index - segment.first, searched.shown), filter);
 }
 
 // The scores of some points, whose vectors need not lie side by side.
@@ -106,12 +104,12 @@ Matches search_sparse(const SearchedFile& searched, const SearchRequest& request
   for (const PointSegment& segment : searched.file.segments) {
     for (std::size_t point = 0; point < segment.points; ++point) {
       if (!searched.points.is_current(static_cast<std::uint32_t>(segment.first + point))) continue;
-      StoredEntry entry = read_entry(segment, point, searched.shown);
-      if (!vector_store::matches(entry.payload, request.filter)) continue;
+      SparseVector sparse = read_sparse(segment, point, searched.shown);
       const embedding::Embedding stored{
-          .values = std::move(entry.sparse.values), .indices = std::move(entry.sparse.indices), .rows = 1};
+          .values = std::move(sparse.values), .indices = std::move(sparse.indices), .rows = 1};
       const float score = embedding::sparse_product(stored, query);
-      if (score > 0) matches.push_back({segment.first + point, score});
+      const auto index = static_cast<std::uint32_t>(segment.first + point);
+      if (score > 0 && is_wanted(searched, request.filter, index)) matches.push_back({index, score});
     }
     if (matches.size() > points_at_once) keep_best(matches, request.count);
   }
@@ -120,6 +118,13 @@ Matches search_sparse(const SearchedFile& searched, const SearchRequest& request
 }
 
 }  // namespace
+
+bool follows_graph(const VectorsFile& file, const SearchRequest& request) noexcept {
+  // To compare all takes less time than to follow more, and less memory.
+  constexpr std::size_t share = 10;
+  return !file.graph.empty() && !request.is_exact && !request.vector.empty() &&
+         candidates_of(request) <= std::max(min_candidates, file.indexed / share);
+}
 
 Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
   SearchRequest request = asked;
@@ -132,12 +137,11 @@ Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
   if (request.vector.empty()) return search_sparse(searched, request);
   Matches matches;
   std::size_t from = 0;
-  const std::size_t candidates = std::max(min_candidates, candidates_per_result * request.count);
-  if (searched.graph != nullptr && !request.is_exact && candidates <= max_candidates(searched)) {
+  if (searched.graph != nullptr && follows_graph(searched.file, request)) {
     from = searched.file.indexed;
     const auto passes = [&](std::uint32_t index) { return is_wanted(searched, request.filter, index); };
     std::vector<std::uint32_t> found =
-        searched.graph->search(request.vector.data(), request.count, candidates, searched.points.vectors(),
+        searched.graph->search(request.vector.data(), request.count, candidates_of(request), searched.points.vectors(),
                                distance_of(searched.file.facts.distance), searched.file.facts.dimension, passes);
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());

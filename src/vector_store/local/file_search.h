@@ -21,6 +21,10 @@ struct SearchedFile {
   std::string_view shown;
 };
 
+/// Whether search_file() would follow the graph of the file: it has one, and following as many candidates as the
+/// request needs takes less than comparing all.
+bool follows_graph(const VectorsFile& file, const SearchRequest& request) noexcept;
+
 /// By the graph, where there is one and the request is not for an exact search, and else by comparing all. Errors
 /// invalid_input: as embedding::top_k(), and of read_entry().
 std::vector<embedding::Match> search_file(const SearchedFile& searched, const SearchRequest& request);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/changing_files.h"
 #include "base/durability.h"
 #include "base/file_lock.h"
 #include "base/files.h"
@@ -42,23 +43,25 @@ struct ReadFile {
   MappedFile mapped;
   VectorsFile content;
   PointsInFile points;
-  std::unique_ptr<Graph> graph;
+  std::unique_ptr<Graph> graph;  // null: not needed yet
+  FileStamp stamp;
 };
 
 class FileStore final : public VectorStore {
  public:
   explicit FileStore(StoreUrl url) : url_(std::move(url)), file_(url_.address) {}
 
-  std::optional<CollectionFacts> facts() override {
-    return read() ? std::optional(read_->content.facts) : std::nullopt;
-  }
+  std::optional<CollectionFacts> facts() override { return read() ? facts_ : std::nullopt; }
 
   void create(const CollectionFacts& facts) override;
   void upsert(std::span<const Point> points) override;
 
-  bool has(const std::string& id) override { return (indices_ || read()) && indices().contains(id_bytes(id)); }
+  bool has(const std::string& id) override { return (writes() || read()) && indices().contains(id_bytes(id)); }
 
-  std::uint64_t count() override { return indices_ || read() ? indices().size() : 0; }
+  std::uint64_t count() override {
+    if (writes()) return indices_->size();
+    return read() ? read_->points.size() : 0;
+  }
 
   std::vector<FoundPoint> search(const SearchRequest& request) override;
   void finish() override;
@@ -66,6 +69,9 @@ class FileStore final : public VectorStore {
   [[nodiscard]] const std::string& shown() const noexcept override { return url_.shown; }
 
  private:
+  /// Whether this process knows what is there without reading: nobody else changes it.
+  [[nodiscard]] bool writes() const noexcept { return lock_ && indices_; }
+
   bool read();
   void require_collection();
   void require_lock();
@@ -80,13 +86,18 @@ class FileStore final : public VectorStore {
   std::unique_ptr<ReadFile> read_;  // null: not read, or changed since
   // Of this process's own view, also of what it has appended since.
   std::optional<std::unordered_map<PointId, std::uint32_t, IdHash>> indices_;
-  std::size_t dimension_ = 0;
-  std::size_t points_ = 0;   // in the file, with those that were replaced
-  std::uint64_t bytes_ = 0;  // whole
+  std::optional<CollectionFacts> facts_;  // of the file that was read; nobody else changes it while it is locked
+  std::size_t points_ = 0;                // in the file, with those that were replaced
+  std::uint64_t bytes_ = 0;               // whole
 };
 
 // False: there is no file.
 bool FileStore::read() {
+  // What another process has stored since is found, too.
+  if (read_ && !lock_ && read_->stamp != stamp_of(file_)) {
+    read_.reset();
+    indices_.reset();
+  }
   if (read_) return true;
   std::error_code missing;
   if (!fs::exists(file_, missing)) {
@@ -94,13 +105,11 @@ bool FileStore::read() {
     return false;
   }
   auto file = std::make_unique<ReadFile>();
+  file->stamp = stamp_of(file_);
   file->mapped = MappedFile(file_);
   file->content = read_vectors_file(file->mapped.bytes(), url_.shown);
   file->points = PointsInFile(file->content);
-  if (!file->content.graph.empty()) {
-    file->graph = Graph::read(file->content.graph, file->content.indexed, url_.shown);
-  }
-  dimension_ = file->content.facts.dimension;
+  facts_ = file->content.facts;
   points_ = file->content.points;
   bytes_ = file->content.bytes;
   read_ = std::move(file);
@@ -125,6 +134,7 @@ void FileStore::require_lock() {
   // What was read before may have grown.
   read_.reset();
   indices_.reset();
+  facts_.reset();
 }
 
 std::unordered_map<PointId, std::uint32_t, IdHash>& FileStore::indices() {
@@ -140,17 +150,12 @@ std::unordered_map<PointId, std::uint32_t, IdHash>& FileStore::indices() {
 
 void FileStore::create(const CollectionFacts& facts) {
   require_lock();
-  if (!read()) {
+  if (!facts_ && !read()) {
     write_file_atomically(file_, file_header(facts));
     require_collection();
     return;
   }
-  const CollectionFacts& stored = read_->content.facts;
-  require_same_vectors(stored, facts, url_.shown);
-  if (stored.precision != facts.precision) {
-    log::warning("'{}' has vectors computed in {}, and these are computed in {}", url_.shown, stored.precision,
-                 facts.precision);
-  }
+  accept_vectors(*facts_, facts, url_.shown);
 }
 
 void FileStore::append(const std::string& segment) {
@@ -179,12 +184,15 @@ void FileStore::upsert(std::span<const Point> points) {
     written.push_back(point);
     if (const auto before = known.find(id); before != known.end()) replaced.push_back(before->second);
   }
-  append(point_segment(written, dimension_, replaced));
+  append(point_segment(written, facts_->dimension, replaced));
   for (const Point* point : written) known[id_bytes(point->id)] = static_cast<std::uint32_t>(points_++);
 }
 
 std::vector<FoundPoint> FileStore::search(const SearchRequest& request) {
   require_collection();
+  if (!read_->graph && follows_graph(read_->content, request)) {
+    read_->graph = Graph::read(read_->content.graph, read_->content.indexed, url_.shown);
+  }
   const SearchedFile searched{.file = read_->content,
                               .points = read_->points,
                               .graph = read_->graph.get(),

@@ -169,6 +169,41 @@ void add_segment(VectorsFile& file, const SegmentHead& head, std::string_view sh
   if (file.points >= UINT32_MAX) refuse_file(shown, "it has too many points");
 }
 
+/// An entry as it is in the file.
+struct EntryParts {
+  std::span<const std::byte> indices, values, text, payload;
+};
+
+EntryParts parts_of(const PointSegment& segment, std::size_t point, std::string_view shown) {
+  const std::uint64_t begin = segment.offsets[point], end = segment.offsets[point + 1];
+  Bytes bytes(segment.entries.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), shown);
+  EntryParts parts;
+  const auto count = bytes.take_number<std::uint32_t>();
+  parts.indices = bytes.take(std::uint64_t{count} * sizeof(std::uint32_t));
+  parts.values = bytes.take(std::uint64_t{count} * sizeof(float));
+  parts.text = bytes.take(bytes.take_number<std::uint32_t>());
+  parts.payload = bytes.rest();
+  return parts;
+}
+
+// They need not lie at a multiple of four.
+template <typename Element>
+std::vector<Element> elements_of(std::span<const std::byte> bytes) {
+  std::vector<Element> elements(bytes.size() / sizeof(Element));
+  if (!elements.empty()) std::memcpy(elements.data(), bytes.data(), bytes.size());
+  return elements;
+}
+
+SparseVector sparse_of(const EntryParts& parts) {
+  return {.indices = elements_of<std::uint32_t>(parts.indices), .values = elements_of<float>(parts.values)};
+}
+
+FileJson payload_of(const EntryParts& parts, std::string_view shown) {
+  FileJson payload = stored_json(text_of(parts.payload));
+  if (!payload.is_object()) refuse_file(shown, "the payload of a point is no JSON object");
+  return payload;
+}
+
 CollectionFacts read_facts(std::span<const std::byte> file, std::uint64_t& end, std::string_view shown) {
   if (file.size() < header_bytes || text_of(file.first(file_magic.size())) != file_magic) {
     refuse_file(shown, "it does not begin as one");
@@ -267,23 +302,16 @@ VectorsFile read_vectors_file(std::span<const std::byte> bytes, std::string_view
 }
 
 StoredEntry read_entry(const PointSegment& segment, std::size_t point, std::string_view shown) {
-  const std::uint64_t begin = segment.offsets[point], end = segment.offsets[point + 1];
-  Bytes bytes(segment.entries.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)), shown);
-  StoredEntry entry;
-  const auto count = bytes.take_number<std::uint32_t>();
-  const auto indices = bytes.take(std::uint64_t{count} * sizeof(std::uint32_t));
-  const auto values = bytes.take(std::uint64_t{count} * sizeof(float));
-  entry.sparse.indices.resize(count);
-  entry.sparse.values.resize(count);
-  if (count != 0) {
-    // They need not lie at a multiple of four.
-    std::memcpy(entry.sparse.indices.data(), indices.data(), indices.size());
-    std::memcpy(entry.sparse.values.data(), values.data(), values.size());
-  }
-  entry.text = storable_text(text_of(bytes.take(bytes.take_number<std::uint32_t>())));
-  entry.payload = stored_json(text_of(bytes.rest()));
-  if (!entry.payload.is_object()) refuse_file(shown, "the payload of a point is no JSON object");
-  return entry;
+  const EntryParts parts = parts_of(segment, point, shown);
+  return {.sparse = sparse_of(parts), .text = storable_text(text_of(parts.text)), .payload = payload_of(parts, shown)};
+}
+
+SparseVector read_sparse(const PointSegment& segment, std::size_t point, std::string_view shown) {
+  return sparse_of(parts_of(segment, point, shown));
+}
+
+FileJson read_payload(const PointSegment& segment, std::size_t point, std::string_view shown) {
+  return payload_of(parts_of(segment, point, shown), shown);
 }
 
 }  // namespace gpux::vector_store

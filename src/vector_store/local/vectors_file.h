@@ -73,7 +73,9 @@ std::string graph_segment(std::string_view graph, std::size_t points);
 /// at a multiple of 8. Error invalid_input, within `shown`.
 VectorsFile read_vectors_file(std::span<const std::byte> bytes, std::string_view shown);
 
-/// Reads the entry of one of the segment's points. Error invalid_input.
+/// Reads the entry of one of the segment's points, or a part of it. Error invalid_input.
 StoredEntry read_entry(const PointSegment& segment, std::size_t point, std::string_view shown);
+SparseVector read_sparse(const PointSegment& segment, std::size_t point, std::string_view shown);
+nlohmann::json read_payload(const PointSegment& segment, std::size_t point, std::string_view shown);
 
 }  // namespace gpux::vector_store

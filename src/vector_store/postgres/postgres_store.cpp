@@ -129,11 +129,7 @@ void PostgresStore::create(const CollectionFacts& facts) {
   connection_.run("SELECT pg_advisory_xact_lock(hashtext($1))", {std::string(facts_table)});
   require_extension();
   if (const auto stored = read_facts()) {
-    require_same_vectors(*stored, facts, url_.shown);
-    if (stored->precision != facts.precision) {
-      log::warning("'{}' has vectors computed in {}, and these are computed in {}", url_.shown, stored->precision,
-                   facts.precision);
-    }
+    accept_vectors(*stored, facts, url_.shown);
     facts_ = stored;
     return;
   }

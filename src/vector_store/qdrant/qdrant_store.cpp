@@ -140,11 +140,7 @@ void QdrantStore::write_facts(const CollectionFacts& facts) {
 
 void QdrantStore::create(const CollectionFacts& facts) {
   if (const auto stored = this->facts()) {
-    require_same_vectors(*stored, facts, url_.shown);
-    if (stored->precision != facts.precision) {
-      log::warning("'{}' has vectors computed in {}, and these are computed in {}", url_.shown, stored->precision,
-                   facts.precision);
-    }
+    accept_vectors(*stored, facts, url_.shown);
     return;
   }
   if (exists(url_.collection)) {
