@@ -49,7 +49,7 @@ void check_memory_size(const Setting<std::string>& said) {
 
 std::span<const Variable> variables() {
   using Request = LoadRequest;
-  static constexpr std::array<Variable, 21> all{{
+  static constexpr std::array<Variable, 22> all{{
       {.name = "GPUX_HOME"},
       {.name = "GPUX_OFFLINE"},
       {.name = "GPUX_ONNXRUNTIME"},
@@ -67,6 +67,7 @@ std::span<const Variable> variables() {
       {.name = "GPUX_PROFILE", .take = take<&Request::profile, read_path>},
       {.name = "GPUX_TIMEOUT", .take = take<&Request::timeout, read_duration>},
       {.name = "GPUX_API_KEY"},
+      {.name = "GPUX_ADMIN_KEY"},
       {.name = "GPUX_VECTOR_LEVEL", .check = check_level},
       {.name = "GPUX_MODEL_DIR"},
       {.name = "GPUX_LOG_LEVEL"},
