@@ -50,7 +50,9 @@ TEST(RequestLimits, FillUpEvenly) {
       if (step.taken > 0) use.requests.take(step.taken, now, one.per_minute, seconds(60));
       const auto refusal = limit_refusal(use, {.requests_per_minute = one.per_minute}, now);
       ASSERT_EQ(refusal.has_value(), step.waiting.has_value());
-      if (refusal) EXPECT_EQ(refusal->wait, *step.waiting);
+      if (refusal) {
+        EXPECT_EQ(refusal->wait, *step.waiting);
+      }
     }
   }
 }

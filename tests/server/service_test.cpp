@@ -36,7 +36,10 @@ class RecordedExchange : public http::Exchange {
   RecordedExchange(std::string method, const std::string& path, const std::string& body,
                    const std::vector<std::pair<std::string, std::string>>& fields = {}) {
     request_.method = std::move(method);
-    request_.target = request_.path = path;
+    const std::size_t end = path.find('?');
+    request_.target = path;
+    request_.path = path.substr(0, end);
+    if (end != std::string::npos) request_.query = path.substr(end + 1);
     request_.body = http::make_body(body);
     for (const auto& [name, value] : fields) request_.headers.add(name, value);
     request_.arrived = std::chrono::steady_clock::now();
