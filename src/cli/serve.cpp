@@ -2,12 +2,14 @@
 #include <array>
 #include <atomic>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <thread>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -21,6 +23,7 @@
 #include "base/memory_size.h"
 #include "base/recent_log.h"
 #include "base/spelling.h"
+#include "base/unique_fd.h"
 #include "cli/background.h"
 #include "cli/child.h"
 #include "cli/command.h"
@@ -37,7 +40,10 @@
 #include "server/grpc/server.h"
 #include "server/http/server.h"
 #include "server/models/served_models.h"
+#include "server/requests/access.h"
 #include "server/requests/api_keys.h"
+#include "server/requests/audit_log.h"
+#include "server/requests/limits_file.h"
 #include "server/requests/request_memory.h"
 #include "server/server_record.h"
 #include "server/service.h"
@@ -53,13 +59,38 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<std::string> read_api_keys(const std::string& file) {
-  std::vector<std::string> keys;
-  if (!file.empty()) keys = server::keys_of_file(read_file(file), file);
-  if (const char* text = std::getenv("GPUX_API_KEY")) {
-    for (std::string& key : server::keys_of_variable(text)) keys.push_back(std::move(key));
+constexpr std::uint64_t max_key_file_bytes = std::uint64_t{16} << 20;
+
+std::vector<server::ApiKey> read_keys(const std::string& file, const char* variable) {
+  std::vector<server::ApiKey> keys;
+  if (!file.empty()) keys = server::keys_of_file(read_file(file, max_key_file_bytes), file);
+  if (const char* text = std::getenv(variable)) {
+    for (server::ApiKey& key : server::keys_of_variable(text, variable)) keys.push_back(std::move(key));
   }
   return keys;
+}
+
+// Read again when the files change.
+std::shared_ptr<server::Access> open_access(const ServeFlags& flags) {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& file : {flags.api_key_file, flags.admin_key_file, flags.limits_file}) {
+    if (!file.empty()) files.emplace_back(file);
+  }
+  return std::make_shared<server::Access>(
+      std::move(files), [api_key_file = flags.api_key_file, admin_key_file = flags.admin_key_file,
+                         limits_file = flags.limits_file](const server::AccessRules* before) {
+        server::AccessRules rules;
+        rules.keys =
+            server::ApiKeys(read_keys(api_key_file, "GPUX_API_KEY"), read_keys(admin_key_file, "GPUX_ADMIN_KEY"),
+                            before == nullptr ? nullptr : &before->keys);
+        if (!limits_file.empty()) rules.limits = server::read_limits_file(limits_file);
+        // No error: the limits of a key that was taken away must not keep it in force.
+        for (const auto& [name, limits] : rules.limits.by_key) {
+          if (rules.keys.names().contains(name) || name.starts_with("cert:")) continue;
+          log::warning("{}: no API key has the name '{}'", limits_file, name);
+        }
+        return rules;
+      });
 }
 
 std::string machine_name() {
@@ -102,7 +133,10 @@ std::unique_ptr<server::GrpcServer> open_grpc(const Context& context, const Serv
   options.tls_key = flags.tls_key;
   options.threads = flags.io_threads;
   options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
-  options.api_keys = service.api_keys;
+  options.access = service.access;
+  options.limiter = service.limiter;
+  options.audit = service.audit;
+  options.tls_client_ca = flags.tls_client_ca;
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;
   if (service.has_console) options.failures = service.failures;
@@ -323,6 +357,16 @@ bool end_serving(Serving& serving, const Context& context, Clock::time_point dra
   return true;
 }
 
+// Whether a signal says so within the time. One to read the keys again does not.
+bool ends_now(const Signals& signals, std::chrono::milliseconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    const int signal = signals.wait(std::max(left, std::chrono::milliseconds(0)));
+    if (signal != SIGHUP) return signal != 0;
+  }
+}
+
 // Answers what is in flight, and ends within the drain limit and the seconds that closing the models may take, whatever
 // loads, readers and devices do. A second signal ends at once.
 void shut_down(Serving& serving, const Context& context, const Signals& signals, std::chrono::milliseconds drain_delay,
@@ -332,7 +376,7 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
   serving.http->close_after_answers();
   if (serving.grpc) serving.grpc->set_ready(false);
   tell(context, "shutting down: a second signal exits immediately");
-  if (signals.wait(drain_delay) != 0) serving.quit(interrupted);
+  if (ends_now(signals, drain_delay)) serving.quit(interrupted);
 
   const Clock::time_point drain_deadline = Clock::now() + drain_timeout;
   EndProgress progress;
@@ -347,7 +391,7 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
     }
   });
   while (progress.state == EndProgress::State::goes_on && Clock::now() < progress.limit.load()) {
-    if (signals.wait(std::chrono::milliseconds(20)) != 0) serving.quit(interrupted);
+    if (ends_now(signals, std::chrono::milliseconds(20))) serving.quit(interrupted);
   }
   if (progress.state == EndProgress::State::done) {
     ending.join();
@@ -370,6 +414,7 @@ http::ServerOptions http_options_of(const ServeFlags& flags, const server::Liste
   options.busy_poll = std::chrono::microseconds(flags.busy_poll_us);
   options.tls_certificate = flags.tls_certificate;
   options.tls_key = flags.tls_key;
+  options.tls_client_ca = flags.tls_client_ca;
   options.memory = service.memory;
   options.limits.max_body_bytes = flags.max_body_bytes;
   options.limits.max_decompressed_bytes = flags.max_body_bytes;
@@ -387,7 +432,9 @@ server::BrowserAccess browser_access_of(const ServeFlags& flags, const std::stri
 server::ServiceOptions service_options_of(const ServeFlags& flags) {
   server::ServiceOptions options;
   options.default_model = server::default_model(flags);
-  options.api_keys = read_api_keys(flags.api_key_file);
+  options.access = open_access(flags);
+  if (!flags.audit_log.empty()) options.audit = std::make_shared<server::AuditLog>(flags.audit_log);
+  options.response_cache_bytes = flags.response_cache_bytes;
   options.log_requests = flags.log_requests;
   options.is_strict = flags.is_strict;
   if (!flags.shared_memory.empty()) {
@@ -404,7 +451,7 @@ server::ServiceOptions service_options_of(const ServeFlags& flags) {
   options.store_changes.pulls_on_demand = flags.pulls_on_demand;
   options.store_changes.private_registries = flags.private_registries;
   // What is no origin or host is refused before models are loaded.
-  options.browser_access = browser_access_of(flags, {}, !options.api_keys.empty());
+  options.browser_access = browser_access_of(flags, {}, options.access->rules()->keys.are_required());
   options.memory = std::make_shared<MemoryBudget>(
       server::request_memory_bytes(flags.max_body_bytes, usable_memory_bytes(Machine::this_one())));
   return options;
@@ -473,11 +520,26 @@ void tell_of_store(const Context& context, const server::ModelRepository& reposi
 
 void require_key_for_pulls(const ServeFlags& flags, const server::ServiceOptions& service,
                            const server::ListenAddress& listen) {
-  if (!flags.pulls_on_demand || !service.api_keys.empty() || service.browser_access.listens_on_loopback()) return;
+  if (!flags.pulls_on_demand || service.access->rules()->keys.are_required() ||
+      service.browser_access.listens_on_loopback())
+    return;
   throw Error(ErrorCode::usage,
               fmt::format("--allow-pull: other machines reach {}, and could fill the disk without an API key; "
                           "--api-key-file sets keys",
                           listen.host));
+}
+
+bool has_terminal() {
+  return UniqueFd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)).get() >= 0;
+}
+
+// SIGHUP asks for new keys, or says that the terminal has gone. After nohup it does not come.
+Signals catch_signals() {
+  struct sigaction hangup {};
+
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler == SIG_IGN) return Signals();
+  return Signals({SIGHUP});
 }
 
 // The last lines of the log that the console shows.
@@ -496,14 +558,15 @@ void serve(const ServeFlags& given, Context& context) {
     warn(context, warnings, std::move(line));
   }
   server::ListenAddress listen = server::listen_address(flags, *serving.repository);
-  service_options.browser_access = browser_access_of(flags, listen.host, !service_options.api_keys.empty());
+  service_options.browser_access =
+      browser_access_of(flags, listen.host, service_options.access->rules()->keys.are_required());
   service_options.has_console = flags.console.value_or(service_options.browser_access.listens_on_loopback());
   service_options.console_is_for_this_machine = !flags.console.has_value();
   if (!service_options.has_console) log::keep_recent(0);
   require_key_for_pulls(flags, service_options, listen);
 
   raise_file_limit();
-  const Signals signals;
+  const Signals signals = catch_signals();
   if (!context.quiet && environment_variable("GPUX_LOG_LEVEL").empty()) log::lower_to(log::Level::info);
   if (flags.serves_store) {
     tell_of_store(context, *serving.repository, warnings);
@@ -542,8 +605,17 @@ void serve(const ServeFlags& given, Context& context) {
   notify_systemd("READY=1");
   if (flags.in_background) leave_foreground();
 
-  while (signals.wait(flags.watch.count() == 0 ? std::chrono::milliseconds(-1) : flags.watch) == 0) {
-    serving.repository->refresh(nullptr);
+  const bool had_terminal = has_terminal();
+  for (;;) {
+    const int signal = signals.wait(flags.watch.count() == 0 ? std::chrono::milliseconds(-1) : flags.watch);
+    if (signal == 0) {
+      serving.repository->refresh(nullptr);
+    } else if (signal == SIGHUP && (!had_terminal || has_terminal())) {
+      service_options.access->reload();
+      service_options.audit->reopen();
+    } else {
+      break;
+    }
   }
   shut_down(serving, context, signals, flags.drain_delay, flags.drain_timeout);
 }

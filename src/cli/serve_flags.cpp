@@ -77,6 +77,13 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
   command.add_option("--unix", flags.unix_path, "also listen on this unix socket");
   command.add_option("--default", flags.default_model, "the model for routes without a name");
   command.add_option("--api-key-file", flags.api_key_file, "require one of the keys in this file, one per line");
+  command.add_option("--admin-key-file", flags.admin_key_file,
+                     "require one of the keys in this file for changes of models: load, unload, pull, push, create, "
+                     "copy, delete");
+  command.add_option("--limits", flags.limits_file,
+                     "requests and tokens that each API key may send, YAML: see the page on serving");
+  command.add_option("--audit-log", flags.audit_log,
+                     "append a line of JSON for each change of models to this file (default: lines of the log)");
   command
       .add_option("--cors-origin", flags.cors_origins,
                   "origin of web pages that may use the server, besides those of this machine: "
@@ -95,6 +102,10 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
                      "/infer-; /: any (Triton's system shared memory)");
   auto* certificate = command.add_option("--tls-cert", flags.tls_certificate, "certificate chain, PEM");
   auto* key = command.add_option("--tls-key", flags.tls_key, "its key, PEM");
+  command
+      .add_option("--tls-client-ca", flags.tls_client_ca,
+                  "require a certificate of clients that one of those in this file has signed, PEM")
+      ->needs(certificate);
   certificate->needs(key);
   key->needs(certificate);
 }
@@ -153,6 +164,11 @@ void add_limits(CLI::App& command, ServeFlags& flags) {
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 20));
   add_value(command, "--response-ttl", flags.response_ttl, read_wait,
             "how long they are kept (default: 24h); 0: not at all");
+  command
+      .add_option("--response-cache", flags.response_cache_bytes,
+                  "memory for answers that are given again to the same request, but not generated texts: 256MiB "
+                  "(default: 0, none)")
+      ->transform(CLI::Validator(bytes_of_size, "SIZE"));
   command.add_option("--io-threads", flags.io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
   command

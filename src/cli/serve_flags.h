@@ -16,7 +16,9 @@ namespace gpux::cli {
 
 /// The flags of `gpux serve`; empty where gpux.yml or a default decides.
 struct ServeFlags : server::ServingFlags {
-  std::string unix_path, api_key_file, tls_certificate, tls_key, pull;
+  std::string unix_path, api_key_file, admin_key_file, limits_file, audit_log, pull;
+  std::string tls_certificate, tls_key, tls_client_ca;
+  std::uint64_t response_cache_bytes = 0;                                 ///< 0: none
   std::uint64_t memory_budget_bytes = 0, device_memory_budget_bytes = 0;  ///< 0: no limit
   std::vector<std::string> cors_origins, allowed_hosts;
   bool pulls_on_demand = false;                 ///< a request for a model that is not stored pulls it

@@ -31,7 +31,8 @@ namespace gpux::isolation {
 namespace {
 
 // What a model has no use for.
-constexpr std::array<std::string_view, 3> secrets{"GPUX_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"};
+constexpr std::array<std::string_view, 4> secrets{"GPUX_ADMIN_KEY", "GPUX_API_KEY", "HF_TOKEN",
+                                                  "HUGGING_FACE_HUB_TOKEN"};
 
 std::vector<char*> environment_of_worker(Sandbox sandbox) {
   std::vector<char*> variables;

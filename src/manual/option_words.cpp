@@ -25,8 +25,9 @@ constexpr std::array<Placeholder, 29> placeholders{{
     {"CASE", "case"},
     {"DIGEST", "sha256"},
     {"FILE",
-     "api-key-file ca-file config custom-ops file grammar index models output profile query-vector report sign "
-     "state-file texts tls-cert tls-key verify-key"},
+     "admin-key-file api-key-file audit-log ca-file config custom-ops file grammar index limits models output profile "
+     "query-vector report sign "
+     "state-file texts tls-cert tls-client-ca tls-key verify-key"},
     {"FOLDER", "cache-dir from model-dir repository suite"},
     {"HOST", "insecure"},
     {"INPUT", "input"},

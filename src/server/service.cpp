@@ -80,6 +80,31 @@ BrowserRequest sender_of(const http::Request& request) {
   return {.host = request.headers["Host"], .origin = request.headers.find("Origin")};
 }
 
+KeyNeed need_of(RouteKey key) {
+  switch (key) {
+    case RouteKey::none:
+      return KeyNeed::none;
+    case RouteKey::any:
+      return KeyNeed::any;
+    case RouteKey::admin:
+    case RouteKey::change:
+      break;
+  }
+  return KeyNeed::admin;
+}
+
+// "/v2/repository/models/{name}/load" is a load.
+std::string_view action_of(const Route& route) {
+  const std::string_view path = route.path;
+  const std::string_view last = path.substr(path.rfind('/') + 1);
+  return last.starts_with('{') ? "upload" : last;
+}
+
+// Those that use a model: not lists and changes, and not the console, which asks again and again.
+bool is_limited(const Route& route) {
+  return route.method == "POST" && route.key == RouteKey::any && !route.contract.is_of_console;
+}
+
 // A proxy says so.
 bool is_forwarded(const http::Request& request) {
   const auto is_there = [&](std::string_view field) { return request.headers.find(field).has_value(); };
@@ -93,10 +118,45 @@ Service::Service(ModelRepository& repository, ServiceOptions options)
 
 Service::~Service() = default;
 
+bool Service::has_key(const http::Request& request) const {
+  const http::Headers& headers = request.headers;
+  const ApiKeys& keys = state_.options.access->rules()->keys;
+  if (keys.find(headers["Authorization"], headers["X-API-Key"]) != nullptr) return true;
+  // What changes models is for admin keys where there are such.
+  return request.certificate_name != nullptr && !keys.has_admin_keys();
+}
+
+Caller Service::caller_of(const http::Request& request, const AccessRules& rules) const {
+  Caller caller;
+  caller.address = address_of(peer_of(request));
+  const http::Headers& headers = request.headers;
+  if (const KeyHolder* holder = rules.keys.find(headers["Authorization"], headers["X-API-Key"])) {
+    caller.key = holder->name;
+    caller.is_admin = holder->is_admin;
+  } else if (request.certificate_name) {
+    caller.key = name_of_certificate(*request.certificate_name);
+  }
+  return caller;
+}
+
+void Service::audit_refusal(const http::Request& request, const RouteMatch& match, const std::string& reason) const {
+  Caller caller = caller_of(request, *state_.options.access->rules());
+  // Whoever has no key could fill the log.
+  if (caller.key.empty() || match.route->method == "GET") return;
+  caller.request_id = name_request(request.headers["X-Request-Id"], std::nullopt).id;
+  state_.options.audit->write_refused({.action = std::string(action_of(*match.route)),
+                                       .model = match.name.value_or(""),
+                                       .target = {},
+                                       .digest = {},
+                                       .caller = std::move(caller),
+                                       .result = {},
+                                       .reason = reason});
+}
+
 std::string Service::refusal_to_change(const http::Request& request) const {
   const BrowserAccess& browser = state_.options.browser_access;
   return change_refusal({.serves_store = state_.changes.options().serves_store,
-                         .has_keys = !state_.options.api_keys.empty(),
+                         .has_keys = has_key(request),
                          .listens_on_loopback = browser.listens_on_loopback(),
                          .peer = peer_of(request),
                          .is_forwarded = is_forwarded(request),
@@ -109,7 +169,7 @@ std::string Service::refusal_to_show(const http::Request& request, const Route& 
   if (!route.contract.is_of_console || !options.has_console) return {};
   const BrowserRequest sender = sender_of(request);
   // The files of the page have nothing of the server in them. The page says why it gets no more.
-  const bool has_keys = route.key == RouteKey::none || !options.api_keys.empty();
+  const bool has_keys = route.key == RouteKey::none || has_key(request);
   return console_refusal(
       {.has_keys = has_keys,
        .is_of_own_page = BrowserAccess::is_own_origin(sender),
@@ -144,9 +204,15 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     response.headers.add("Allow", join(match.allowed));
     return response;
   }
-  const std::string_view authorization = request.headers["Authorization"], x_api_key = request.headers["X-API-Key"];
-  if (match.route->key != RouteKey::none && !holds_key(state_.options.api_keys, authorization, x_api_key)) {
-    http::Response response = answer(ErrorCode::permission, std::string(key_problem(authorization, x_api_key)), 401);
+  const std::shared_ptr<const AccessRules> rules = state_.options.access->rules();
+  if (const auto problem = key_refusal(rules->keys, need_of(match.route->key), request.headers["Authorization"],
+                                       request.headers["X-API-Key"])) {
+    if (problem->is_known) {
+      audit_refusal(request, match, problem->message);
+      // No key is wrong, which "permission" says to clients.
+      return answer(ErrorCode::usage, problem->message, 403);
+    }
+    http::Response response = answer(ErrorCode::permission, problem->message, 401);
     response.headers.add("WWW-Authenticate", "Bearer");
     return response;
   }
@@ -155,12 +221,19 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
   }
   if (match.route->key == RouteKey::change) {
     if (const std::string problem = refusal_to_change(request); !problem.empty()) {
+      audit_refusal(request, match, problem);
       return answer(ErrorCode::usage, problem, 403);
     }
   }
   if (match.route->method == "POST") {
     const std::string problem = content_type_problem(match.route->contract.body, request.headers["Content-Type"]);
     if (!problem.empty()) return answer(ErrorCode::invalid_input, problem, 415);
+  }
+  if (is_limited(*match.route)) {
+    const Caller caller = caller_of(request, *rules);
+    if (const auto refused = state_.options.limiter->admit(caller, rules->limits)) {
+      return limit_response(*refused, caller, match.protocol);
+    }
   }
   return std::nullopt;
 }
@@ -211,12 +284,23 @@ FailedRequests* Service::failures_of(const Route* route) {
 
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RouteMatch match = match_route(exchange->request());
+  const http::Request& request = exchange->request();
+  const std::shared_ptr<const AccessRules> rules = state_.options.access->rules();
+  RequestNames names = name_request(request.headers["X-Request-Id"], request.headers.find("traceparent"));
+  const auto caller = std::make_shared<Caller>(caller_of(request, *rules));
+  caller->request_id = names.id;
+  std::optional<LimitRefusal> too_much;
+  std::shared_ptr<LimitedRequest> limited;
+  if (match.route != nullptr && is_limited(*match.route)) {
+    limited = state_.options.limiter->begin(*caller, rules->limits, too_much);
+  }
   RequestWork work{.readers = &state_.readers,
                    .memory = state_.options.memory,
                    .stop = {},
                    .deadline = {},
                    .member_rules = &state_.member_rules,
-                   .spans = begin_spans(state_.options.tracer.get(), exchange->request(), match.route)};
+                   .spans = begin_spans(state_.options.tracer.get(), request, match.route),
+                   .limited = limited};
   auto traced = trace(exchange, {.deadline = work.deadline,
                                  .log_request = state_.options.log_requests,
                                  .log_successes = match.route == nullptr || !match.route->contract.is_of_console,
@@ -225,10 +309,22 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
                                  .spans = work.spans,
                                  .figures = match.route == nullptr ? nullptr : &state_.route_figures,
                                  .method = match.route == nullptr ? "" : match.route->method,
-                                 .route = match.route == nullptr ? "" : match.route->path});
-  RouteCall call{
-      state_,         std::move(traced), std::move(match.name), std::move(match.version), std::move(match.id),
-      match.protocol, std::move(work)};
+                                 .route = match.route == nullptr ? "" : match.route->path,
+                                 .names = std::move(names),
+                                 .limited = std::move(limited)});
+  if (too_much) {
+    traced->respond(limit_response(*too_much, *caller, match.protocol));
+    return;
+  }
+  RouteCall call{.service = state_,
+                 .exchange = std::move(traced),
+                 .name = std::move(match.name),
+                 .version = std::move(match.version),
+                 .id = std::move(match.id),
+                 .protocol = match.protocol,
+                 .caller = caller,
+                 .route = match.route,
+                 .work = std::move(work)};
   const bool has_texts = match.protocol != Protocol::own && match.protocol != Protocol::open_inference;
   const std::uint64_t most = has_texts ? state_.options.tokenize_here_bytes : state_.options.read_here_bytes;
   const std::uint64_t bytes = text_bytes(call.request());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "server/protocols/service_state.h"
+#include "server/requests/caller.h"
 #include "server/routes.h"
 
 namespace gpux::server {
@@ -53,6 +54,11 @@ class Service {
  private:
   /// Why admit() refuses a request; none: it does not.
   [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match) const;
+  /// Whether it came with a key of the server's.
+  [[nodiscard]] bool has_key(const http::Request& request) const;
+  [[nodiscard]] Caller caller_of(const http::Request& request, const AccessRules& rules) const;
+  /// Puts on record that somebody with a key may not change models.
+  void audit_refusal(const http::Request& request, const RouteMatch& match, const std::string& reason) const;
   /// Why this request may not change the stored models; empty: it may. It has a key where the server has keys.
   [[nodiscard]] std::string refusal_to_change(const http::Request& request) const;
   /// Why the console does not answer this request; empty: it does, or the route is none of the console.

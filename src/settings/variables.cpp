@@ -72,6 +72,7 @@ std::span<const Variable> variables() {
       {.name = "GPUX_PROFILE", .take = take<&Request::profile, read_path>},
       {.name = "GPUX_TIMEOUT", .take = take<&Request::timeout, read_duration>},
       {.name = "GPUX_API_KEY"},
+      {.name = "GPUX_ADMIN_KEY"},
       {.name = "GPUX_VECTOR_LEVEL", .check = check_level},
       {.name = "GPUX_FEATURES", .check = check_features},
       {.name = "GPUX_MODEL_DIR"},

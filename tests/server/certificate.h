@@ -9,4 +9,9 @@ namespace gpux::test {
 void write_certificate(const std::string& name, const std::filesystem::path& certificate,
                        const std::filesystem::path& key);
 
+/// The same, signed by the certificate of `issuer` with its key.
+void write_certificate(const std::string& name, const std::filesystem::path& certificate,
+                       const std::filesystem::path& key, const std::filesystem::path& issuer,
+                       const std::filesystem::path& issuer_key);
+
 }  // namespace gpux::test

@@ -193,7 +193,7 @@ TEST_F(CountedGrpc, EachCallOnceByItsEnd) {
 
 TEST_F(CountedGrpc, CountsRefusedCalls) {
   GrpcServerOptions options;
-  options.api_keys = {"first-key-123"};
+  options.access = access_of({"first-key-123"});
   options.max_message_bytes = 1 << 20;
   serve({"add"}, options);
   ModelInferResponse response;
@@ -231,7 +231,7 @@ TEST_F(CountedGrpc, LogsTheMethodOfACall) {
 
 TEST_F(CountedGrpc, KeepsCallsThatFail) {
   GrpcServerOptions options;
-  options.api_keys = {"first-key-123"};
+  options.access = access_of({"first-key-123"});
   options.failures = std::make_shared<FailedRequests>();
   serve({"add"}, options);
   ModelInferResponse response;

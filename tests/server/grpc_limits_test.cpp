@@ -140,7 +140,7 @@ class GrpcLimits : public Grpc {
 
 TEST_F(GrpcLimits, MethodsWithoutAKeyAcceptAFewKilobytes) {
   GrpcServerOptions options;
-  options.api_keys = {"first-key-123"};
+  options.access = access_of({"first-key-123"});
   options.memory = std::make_shared<MemoryBudget>(mib);
   serve({"add"}, options);
 
@@ -361,7 +361,7 @@ constexpr KeyLine key_table[] = {
 
 TEST_F(GrpcLimits, EachMethodAsksForAKeyOrDoesNot) {
   GrpcServerOptions options;
-  options.api_keys = {"first-key-123"};
+  options.access = access_of({"first-key-123"});
   serve({"add"}, options);
   std::set<std::string> listed, served;
   for (const GrpcMethodCounts& method : server_->counts()->methods()) {

@@ -577,7 +577,7 @@ TEST_F(Grpc, RefusesCallsBeyondItsMemoryBudget) {
 
 TEST_F(Grpc, AsksForAKeyWhereItShould) {
   GrpcServerOptions options;
-  options.api_keys = {"first-key-123", "second-key-456"};
+  options.access = access_of({"first-key-123", "second-key-456"});
   serve({"add"}, options);
   const auto call = [&](const char* field, const char* value) {
     auto given = context();
@@ -608,6 +608,117 @@ TEST_F(Grpc, AsksForAKeyWhereItShould) {
   EXPECT_TRUE(stub_->ModelReady(context().get(), model, &model_ready).ok());
   Health health;
   EXPECT_TRUE(health_->Check(context().get(), {}, &health).ok());
+}
+
+TEST_F(Grpc, AdminKeysAloneChangeModels) {
+  GrpcServerOptions options;
+  const std::vector<ApiKey> keys{{"alice", "first-key-123"}}, admins{{"root", "admin-key-123"}};
+  options.access = std::make_shared<Access>(AccessRules{.keys = ApiKeys(keys, admins), .limits = {}});
+  const test::TemporaryFolder folder;
+  options.audit = std::make_shared<AuditLog>(folder.path() / "audit");
+  serve({"add"}, options);
+  const auto unload = [&](const char* key) {
+    auto given = context();
+    given->AddMetadata("x-api-key", key);
+    given->AddMetadata("x-request-id", "of-a-test");
+    inference::RepositoryModelUnloadRequest request;
+    request.set_model_name("add");
+    inference::RepositoryModelUnloadResponse response;
+    return stub_->RepositoryModelUnload(given.get(), request, &response);
+  };
+  const Status refused = unload("first-key-123");
+  EXPECT_EQ(refused.error_code(), StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("an admin key is needed"));
+  auto given = context();
+  given->AddMetadata("x-api-key", "first-key-123");
+  ModelInferResponse response;
+  EXPECT_TRUE(stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response).ok());
+  EXPECT_TRUE(unload("admin-key-123").ok());
+  const std::string audit = read_file(folder.path() / "audit");
+  EXPECT_THAT(audit, HasSubstr(R"("action":"unload","model":"add")"));
+  EXPECT_THAT(audit, HasSubstr(R"("key":"root","address":"127.0.0.1","request":"of-a-test","result":"succeeded"})"));
+}
+
+TEST_F(Grpc, HoldsKeysToTheirLimits) {
+  GrpcServerOptions options;
+  LimitRules limits;
+  limits.each.requests_per_minute = 3;
+  options.access = access_of({"first-key-123", "second-key-456"}, limits);
+  serve({"add"}, options);
+  auto given = context();
+  const auto infer_with = [&](const char* key) {
+    given = context();
+    given->AddMetadata("x-api-key", key);
+    ModelInferResponse response;
+    return stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response);
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(infer_with("first-key-123").ok());
+
+  // Each message of a stream is a request.
+  auto streamed = context();
+  streamed->AddMetadata("x-api-key", "first-key-123");
+  const auto stream = stub_->ModelStreamInfer(streamed.get());
+  std::vector<std::string> errors;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(add_request({1, 2, 3})));
+    inference::ModelStreamInferResponse answer;
+    ASSERT_TRUE(stream->Read(&answer));
+    errors.push_back(answer.error_message());
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(errors.front(), "");
+  EXPECT_THAT(errors.back(), HasSubstr("'key-1' may send 3 requests per minute"));
+
+  const Status refused = infer_with("first-key-123");
+  EXPECT_EQ(refused.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  const auto& trailers = given->GetServerTrailingMetadata();
+  ASSERT_NE(trailers.find("retry-after"), trailers.end());
+  EXPECT_GE(
+      std::stoi(std::string(trailers.find("retry-after")->second.data(), trailers.find("retry-after")->second.size())),
+      1);
+  EXPECT_TRUE(infer_with("second-key-456").ok());
+  const auto counts = options.limiter->counts();
+  EXPECT_EQ(counts.at("key-1").requests, 3U);
+  EXPECT_EQ(counts.at("key-1").refused.at(0), 2U);
+  EXPECT_EQ(counts.at("key-2").requests, 1U);
+}
+
+TEST_F(Grpc, AsksForACertificateOfClients) {
+  const test::TemporaryFolder folder;
+  const auto file = [&](const char* name) { return folder.path() / name; };
+  test::write_certificate("authority", file("ca.pem"), file("ca.key"));
+  test::write_certificate("robot", file("robot.pem"), file("robot.key"), file("ca.pem"), file("ca.key"));
+  test::write_certificate("stranger", file("stranger.pem"), file("stranger.key"));
+  GrpcServerOptions options;
+  options.tls_certificate = file("server.pem");
+  options.tls_key = file("server.key");
+  test::write_certificate("first", options.tls_certificate, options.tls_key);
+  options.tls_client_ca = file("ca.pem");
+  LimitRules limits;
+  limits.by_key["cert:robot"].requests_per_minute = 100;
+  options.access = access_of({}, limits);
+  serve({"add"}, options);
+  const auto answers = [&](const std::string& client) {
+    ::grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride("first");
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    ::grpc::SslCredentialsOptions with{.pem_root_certs = read_file(options.tls_certificate)};
+    if (!client.empty()) {
+      with.pem_private_key = read_file(folder.path() / (client + ".key"));
+      with.pem_cert_chain = read_file(folder.path() / (client + ".pem"));
+    }
+    const auto channel = ::grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                                     ::grpc::SslCredentials(with), arguments);
+    ModelInferResponse response;
+    return inference::GRPCInferenceService::NewStub(channel)
+        ->ModelInfer(context().get(), add_request({1, 2, 3}), &response)
+        .ok();
+  };
+  EXPECT_TRUE(answers("robot"));
+  EXPECT_FALSE(answers("stranger"));
+  EXPECT_FALSE(answers(""));
+  EXPECT_EQ(options.limiter->counts().at("cert:robot").requests, 1U);
 }
 
 TEST_F(Grpc, TellsItsHealth) {

@@ -200,7 +200,14 @@ TEST(HttpListening, WithoutFileDescriptorsAcceptingRestsAndRecovers) {
 
 class TlsClient {
  public:
-  explicit TlsClient(std::uint16_t port, int max_version = 0) : context_(SSL_CTX_new(TLS_client_method())) {
+  /// `certificate`, `key`: of the client; empty: it has none.
+  explicit TlsClient(std::uint16_t port, int max_version = 0, const fs::path& certificate = {},
+                     const fs::path& key = {})
+      : context_(SSL_CTX_new(TLS_client_method())) {
+    if (!certificate.empty()) {
+      SSL_CTX_use_certificate_file(context_, certificate.c_str(), SSL_FILETYPE_PEM);
+      SSL_CTX_use_PrivateKey_file(context_, key.c_str(), SSL_FILETYPE_PEM);
+    }
     if (max_version != 0) {
       SSL_CTX_set_security_level(context_, 0);
       SSL_CTX_set_max_proto_version(context_, max_version);
@@ -313,6 +320,53 @@ TEST(HttpTls, AClientThatLeavesIsNoticed) {
     EXPECT_EQ(told, 0);
   }
   EXPECT_TRUE(eventually([&] { return told == 1; }));
+}
+
+TEST(HttpTls, ServesClientsWithACertificateOfTheAuthorityAlone) {
+  const TlsPaths paths;
+  write_certificate("server", paths.certificate, paths.key);
+  const fs::path authority = scratch("ca.pem"), authority_key = scratch("ca.key"), robot = scratch("robot.pem"),
+                 robot_key = scratch("robot.key"), stranger = scratch("stranger.pem"),
+                 stranger_key = scratch("stranger.key");
+  write_certificate("authority", authority, authority_key);
+  write_certificate("robot", robot, robot_key, authority, authority_key);
+  write_certificate("stranger", stranger, stranger_key);
+  std::mutex mutex;
+  std::vector<std::string> names;
+  const RunningServer running(
+      [&](const std::shared_ptr<Exchange>& exchange) {
+        {
+          const std::lock_guard lock(mutex);
+          const auto& name = exchange->request().certificate_name;
+          names.push_back(name == nullptr ? "none" : *name);
+        }
+        exchange->respond(Response::json(200, "{}"));
+      },
+      [&](ServerOptions& options) {
+        paths(options);
+        options.tls_client_ca = authority;
+      });
+  const auto ask = [&](int version, const fs::path& certificate, const fs::path& key) {
+    return TlsClient(running.port(), version, certificate, key).ask_last(get("/", "Connection: close\r\n"));
+  };
+  for (const int version : {0, TLS1_2_VERSION}) {
+    EXPECT_THAT(ask(version, robot, robot_key), HasSubstr("200 OK"));
+    EXPECT_EQ(ask(version, stranger, stranger_key), "");
+    EXPECT_EQ(ask(version, {}, {}), "");
+  }
+  EXPECT_EQ(names, std::vector<std::string>(2, "robot"));
+
+  // Of another authority from then on.
+  write_certificate("other", authority, authority_key);
+  EXPECT_TRUE(eventually([&] { return ask(0, robot, robot_key).empty(); }));
+
+  ServerOptions options;
+  options.port = 0;
+  paths(options);
+  options.tls_client_ca = robot_key;
+  std::string message;
+  EXPECT_EQ(code_of(options, &message), ErrorCode::invalid_config);
+  EXPECT_THAT(message, HasSubstr("robot.key"));
 }
 
 TEST(HttpTls, ReadsTheCertificateAgainWhenItChanges) {

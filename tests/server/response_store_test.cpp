@@ -17,7 +17,7 @@ namespace {
 
 using Clock = ResponseStore::Clock;
 
-const ResponseOwner nobody, first_key = 0, second_key = 1;
+const ResponseOwner nobody, first_key = "first", second_key = "second";
 
 std::shared_ptr<const ConversationItem> item(const std::string& id, std::size_t bytes = 10,
                                              const std::shared_ptr<MemoryBudget>& memory = nullptr) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +46,19 @@ std::string_view protocol_name(Protocol protocol) {
   return "";
 }
 
+std::string_view name_of(RouteKey key) {
+  switch (key) {
+    case RouteKey::none:
+      return "no";
+    case RouteKey::any:
+      return "yes";
+    case RouteKey::admin:
+    case RouteKey::change:
+      return "admin";
+  }
+  return "";
+}
+
 // A line for each route, and one for neighbours that do the same.
 std::string table_of(std::span<const Route> routes) {
   std::string table = "| route | clients | key | |\n|---|---|---|---|\n";
@@ -56,8 +70,8 @@ std::string table_of(std::span<const Route> routes) {
              other.key == first.key;
     };
     for (++i; i < routes.size() && is_same(routes[i]); ++i) line += ", `" + written(routes[i].path) + "`";
-    table += line + " | " + std::string(protocol_name(first.protocol)) +
-             (first.key == RouteKey::none ? " | no | " : " | yes | ") + std::string(first.summary) + " |\n";
+    table += line + " | " + std::string(protocol_name(first.protocol)) + fmt::format(" | {} | ", name_of(first.key)) +
+             std::string(first.summary) + " |\n";
   }
   return table;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -27,6 +28,13 @@ using Clock = std::chrono::steady_clock;
 using Health = ::grpc::health::v1::HealthCheckResponse;
 using inference::ModelInferRequest;
 using inference::ModelInferResponse;
+
+/// Of a server with these keys.
+inline std::shared_ptr<Access> access_of(const std::vector<std::string>& secrets, LimitRules limits = {}) {
+  std::vector<ApiKey> keys;
+  for (const std::string& secret : secrets) keys.push_back({.name = {}, .secret = secret});
+  return std::make_shared<Access>(AccessRules{.keys = ApiKeys(keys, {}), .limits = std::move(limits)});
+}
 
 inline constexpr auto patience = std::chrono::seconds(60);
 

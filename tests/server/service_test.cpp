@@ -36,7 +36,10 @@ class RecordedExchange : public http::Exchange {
   RecordedExchange(std::string method, const std::string& path, const std::string& body,
                    const std::vector<std::pair<std::string, std::string>>& fields = {}) {
     request_.method = std::move(method);
-    request_.target = request_.path = path;
+    const std::size_t end = path.find('?');
+    request_.target = path;
+    request_.path = path.substr(0, end);
+    if (end != std::string::npos) request_.query = path.substr(end + 1);
     request_.body = http::make_body(body);
     for (const auto& [name, value] : fields) request_.headers.add(name, value);
     request_.arrived = std::chrono::steady_clock::now();
@@ -125,7 +128,8 @@ ModelParts load(const std::string& name, const std::string& file, const ServingO
 
 class RequestsOfAService : public testing::Test {
  protected:
-  void serve(std::uint64_t memory = std::uint64_t{1} << 30, const ServingOptions& serving = {}) {
+  void serve(std::uint64_t memory = std::uint64_t{1} << 30, const ServingOptions& serving = {},
+             const std::function<void(ServiceOptions&)>& change = nullptr) {
     serving_ = serving;
     repository_ = std::make_unique<ModelRepository>([this] {
       std::vector<ModelSource> sources;
@@ -143,6 +147,7 @@ class RequestsOfAService : public testing::Test {
     memory_ = std::make_shared<MemoryBudget>(memory);
     ServiceOptions options;
     options.memory = memory_;
+    if (change) change(options);
     service_ = std::make_unique<Service>(*repository_, options);
   }
 
@@ -151,6 +156,14 @@ class RequestsOfAService : public testing::Test {
     auto exchange = std::make_shared<RecordedExchange>("POST", path, body, fields);
     service_->handle(exchange);
     return exchange;
+  }
+
+  /// "hit" where the answer is of the cache.
+  std::string cached(const std::string& path, const std::string& body,
+                     const std::vector<std::pair<std::string, std::string>>& fields = {}) {
+    const auto exchange = post(path, body, fields);
+    EXPECT_EQ(exchange->answer().status, 200) << exchange->answer().text;
+    return std::string(exchange->answer().headers["X-Gpux-Cache"]);
   }
 
   ServingOptions serving_;
@@ -167,6 +180,116 @@ std::string list_of(const std::string& item, std::size_t count) {
   std::string list = "[";
   for (std::size_t i = 0; i < count; ++i) list += (i == 0 ? "" : ",") + item;
   return list + "]";
+}
+
+TEST_F(RequestsOfAService, AnswersTheSameAgainFromTheCache) {
+  const std::vector<ApiKey> keys{{"alice", "first-key-123"}, {"bob", "second-key-456"}};
+  serve(std::uint64_t{1} << 30, {}, [&](ServiceOptions& options) {
+    options.response_cache_bytes = 1 << 20;
+    options.access = std::make_shared<Access>(AccessRules{.keys = ApiKeys(keys, {}), .limits = {}});
+  });
+  const std::string body = R"({"x": [[1, 2, 3]]})", path = "/models/add/predict";
+  const std::vector<std::pair<std::string, std::string>> alice{{"X-API-Key", "first-key-123"}},
+      bob{{"X-API-Key", "second-key-456"}};
+  const auto first = post(path, body, alice);
+  ASSERT_EQ(first->answer().status, 200);
+  EXPECT_FALSE(first->answer().headers.find("X-Gpux-Cache"));
+  const auto second = post(path, body, alice);
+  EXPECT_EQ(second->answer().headers["X-Gpux-Cache"], "hit");
+  EXPECT_EQ(second->answer().text, first->answer().text);
+  for (const char* field : {"Content-Type", "X-Gpux-Verdict"}) {
+    EXPECT_EQ(second->answer().headers[field], first->answer().headers[field]) << field;
+  }
+  // Its times would be those of another request, and its id.
+  EXPECT_EQ(second->answer().headers.count("X-Request-Id"), 1U);
+  EXPECT_FALSE(second->answer().headers.find("X-Inference-Time"));
+
+  EXPECT_EQ(cached(path, body, bob), "") << "another key";
+  EXPECT_EQ(cached(path, body, bob), "hit");
+  EXPECT_EQ(cached(path, R"({"x": [[1, 2, 4]]})", alice), "") << "another input";
+  EXPECT_EQ(cached(path + "?a=b", body, alice), "") << "another query";
+  EXPECT_EQ(cached("/predict", body, alice), "") << "another route";
+  EXPECT_EQ(post(path, R"({"x": "no"})", alice)->answer().status, 400);
+  EXPECT_EQ(post(path, R"({"x": "no"})", alice)->answer().status, 400) << "no error is kept";
+
+  // A model that is loaded again may be another one.
+  std::promise<void> loaded;
+  repository_->load("add", {}, [&](const std::optional<Error>& error) {
+    EXPECT_FALSE(error);
+    loaded.set_value();
+  });
+  loaded.get_future().wait();
+  EXPECT_EQ(cached(path, body, alice), "");
+  EXPECT_EQ(cached(path, body, alice), "hit");
+  EXPECT_THAT(service_->metrics_page(), HasSubstr("gpux_response_cache_hits_total 3\n"));
+}
+
+TEST_F(RequestsOfAService, TheCacheStaysWithinItsMemory) {
+  constexpr std::uint64_t bytes = 8 << 10;
+  serve(std::uint64_t{1} << 30, {}, [](ServiceOptions& options) { options.response_cache_bytes = bytes; });
+  const std::string path = "/models/add/predict";
+  const auto body = [](int i) { return R"({"x": [[1, 2, )" + std::to_string(i) + "]]}"; };
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(cached(path, body(i)), "");
+    EXPECT_EQ(cached(path, body(0)), "hit") << "the last used ones stay";
+  }
+  EXPECT_EQ(cached(path, body(99)), "hit");
+  EXPECT_EQ(cached(path, body(1)), "");
+  // Too large to be kept.
+  std::string rows = "[[1, 2, 3]";
+  for (int i = 0; i < 1000; ++i) rows += ", [1, 2, 3]";
+  EXPECT_EQ(cached(path, R"({"x": )" + rows + "]}"), "");
+  EXPECT_EQ(cached(path, R"({"x": )" + rows + "]}"), "");
+  const Json metrics = Json::parse([&] {
+    auto exchange = std::make_shared<RecordedExchange>(
+        "GET", "/metrics", "", std::vector<std::pair<std::string, std::string>>{{"Accept", "application/json"}});
+    service_->handle(exchange);
+    return exchange->answer().text;
+  }());
+  EXPECT_LE(metrics.at("response_cache").at("bytes"), bytes);
+  EXPECT_GT(metrics.at("response_cache").at("evicted"), 80);
+}
+
+TEST_F(RequestsOfAService, KeepsNothingUnlessAsked) {
+  serve();
+  const std::string body = R"({"x": [[1, 2, 3]]})";
+  EXPECT_EQ(cached("/models/add/predict", body), "");
+  EXPECT_EQ(cached("/models/add/predict", body), "");
+}
+
+TEST_F(RequestsOfAService, RefusesRequestsBeyondTheLimitsOfTheirKey) {
+  const std::vector<ApiKey> keys{{"alice", "first-key-123"}, {"bob", "second-key-456"}};
+  LimitRules limits;
+  limits.each.requests_per_minute = 2;
+  serve(std::uint64_t{1} << 30, {}, [&](ServiceOptions& options) {
+    options.access = std::make_shared<Access>(AccessRules{.keys = ApiKeys(keys, {}), .limits = limits});
+  });
+  const auto admitted = [&](const char* method, const std::string& path, const char* key) {
+    const RecordedExchange exchange(method, path, "", {{"X-API-Key", key}});
+    return service_->admit(exchange.request()).refusal;
+  };
+  const std::string embeddings = "/v1/embeddings", infer = "/v2/models/add/infer";
+  EXPECT_FALSE(admitted("POST", embeddings, "first-key-123"));
+  EXPECT_FALSE(admitted("POST", infer, "first-key-123"));
+  const auto refused = admitted("POST", embeddings, "first-key-123");
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, 429);
+  EXPECT_GE(std::stoi(std::string(refused->headers["Retry-After"])), 1);
+  const Json error = Json::parse(refused->text).at("error");
+  EXPECT_EQ(error.at("type"), "rate_limit_error");
+  EXPECT_EQ(error.at("code"), "rate_limit_exceeded");
+  EXPECT_THAT(error.at("message").get<std::string>(), HasSubstr("'alice' may send 2 requests per minute"));
+  // Also where a full queue is 503.
+  EXPECT_EQ(admitted("POST", infer, "first-key-123")->status, 429);
+  EXPECT_FALSE(admitted("GET", "/v1/models", "first-key-123")) << "no model is used";
+  EXPECT_FALSE(admitted("POST", embeddings, "second-key-456"));
+  const auto answered = post("/models/add/predict", R"({"x": [[1, 2, 3]]})", {{"X-API-Key", "second-key-456"}});
+  EXPECT_EQ(answered->answer().headers["x-ratelimit-limit-requests"], "2");
+  EXPECT_EQ(answered->answer().headers["x-ratelimit-remaining-requests"], "1");
+  const std::string page = service_->metrics_page();
+  EXPECT_THAT(page, HasSubstr("gpux_key_requests_total{key=\"alice\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("gpux_key_refused_total{key=\"alice\",limit=\"requests_per_minute\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("gpux_key_requests_in_flight{key=\"bob\"} 0\n"));
 }
 
 TEST_F(RequestsOfAService, AListLongerThanTheQueueIsAnswered) {

@@ -48,6 +48,7 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   generation::EngineRequest request = work_.asked;
   request.prompt = work_.prompts[choice / work_.answers];
   if (request.settings.seed) *request.settings.seed += choice % work_.answers;
+  if (choice % work_.answers == 0) work_.request.add_tokens(request.prompt.size());
   request.deadline = work_.request.deadline.time();
   request.constraint = constraint_;
   request.number = number_;
@@ -168,6 +169,7 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
   }
   last = now;
   if (work_.request.spans) note_token(choice, now);
+  work_.request.add_tokens(1);
   tell([&](GenerationListener& listener) { listener.token(choice, std::move(token)); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include "base/log.h"
@@ -36,10 +37,17 @@ std::optional<Clock::time_point> deadline_of(const ::grpc::ServerContext& contex
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(deadline - now);
 }
 
+// As HTTP has it: "127.0.0.1:40312", "[::1]:40312". gRPC writes "ipv4:127.0.0.1:40312", "ipv6:%5B::1%5D:40312".
+std::string peer_name(const std::string& uri) {
+  const std::string peer = uri.substr(uri.find(':') + 1);
+  return http::percent_decoded(peer).value_or(peer);
+}
+
 // Of a message where no key is asked for, as sent and decompressed.
 constexpr std::uint64_t small_message_bytes = 4 << 10;
 // Smaller answers are not worth counting.
 constexpr std::uint64_t small_answer_bytes = 4 << 10;
+constexpr std::string_view infer_method = "/inference.GRPCInferenceService/ModelInfer";
 // What a message may become, in multiples of its largest size: numbers of a byte become eight.
 constexpr std::uint64_t max_message_growth = 8;
 
@@ -167,12 +175,12 @@ Call::Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const C
   finished_ = [this](bool) { let_go(); };
 }
 
-void Call::admit(bool needs_key) {
+void Call::admit(KeyNeed need) {
   self_ = shared_from_this();
-  needs_key_ = needs_key;
+  needs_key_ = need != KeyNeed::none;
   // Protocol Buffers have a bound of their own.
   max_message_bytes_ =
-      std::min<std::uint64_t>(needs_key ? state_->options.max_message_bytes : small_message_bytes, INT32_MAX);
+      std::min<std::uint64_t>(needs_key_ ? state_->options.max_message_bytes : small_message_bytes, INT32_MAX);
   works_ = state_->begin_work();
   wire_->when_gone([this] {
     if (wire_->context.IsCancelled()) {
@@ -182,22 +190,66 @@ void Call::admit(bool needs_key) {
     }
     let_go();
   });
-  begin_or_refuse(needs_key);
+  begin_or_refuse(need);
   let_go();
 }
 
-void Call::begin_or_refuse(bool needs_key) {
+std::optional<Status> Call::key_problem(KeyNeed need) const {
+  const ::grpc::ServerContext& context = wire_->context;
+  const auto refusal =
+      key_refusal(state_->options.access->rules()->keys, need, metadata_of(context, "authorization").value_or(""),
+                  metadata_of(context, "x-api-key").value_or(""));
+  if (!refusal) return std::nullopt;
+  return Status(refusal->is_known ? StatusCode::PERMISSION_DENIED : StatusCode::UNAUTHENTICATED, refusal->message);
+}
+
+std::optional<LimitRefusal> Call::begin_limited(std::shared_ptr<LimitedRequest>& limited) const {
+  const std::shared_ptr<const AccessRules> rules = state_->options.access->rules();
+  const bool has_names = !rules->keys.names().empty() || !state_->options.tls_client_ca.empty();
+  if (!has_names && !rules->limits.each.has_any()) return std::nullopt;
+  const Caller from = caller();
+  std::optional<LimitRefusal> refusal = state_->options.limiter->admit(from, rules->limits);
+  if (!refusal) limited = state_->options.limiter->begin(from, rules->limits, refusal);
+  return refusal;
+}
+
+Caller Call::caller() const {
+  const ::grpc::ServerContext& context = wire_->context;
+  Caller caller;
+  caller.address = address_of(peer_name(context.peer()));
+  caller.request_id = names_.id;
+  const std::shared_ptr<const AccessRules> rules = state_->options.access->rules();
+  const KeyHolder* holder = rules->keys.find(metadata_of(context, "authorization").value_or(""),
+                                             metadata_of(context, "x-api-key").value_or(""));
+  if (holder != nullptr) {
+    caller.key = holder->name;
+    caller.is_admin = holder->is_admin;
+    return caller;
+  }
+  const auto names = context.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  if (!names.empty()) caller.key = name_of_certificate(view(names.front()));
+  return caller;
+}
+
+void Call::begin_or_refuse(KeyNeed need) {
   ::grpc::ServerContext& context = wire_->context;
   context.AddInitialMetadata("x-request-id", names_.id);
   if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
-  const std::string_view authorization = metadata_of(context, "authorization").value_or("");
-  const std::string_view x_api_key = metadata_of(context, "x-api-key").value_or("");
-  if (needs_key && !holds_key(state_->options.api_keys, authorization, x_api_key)) {
-    if (claim_end()) finish({StatusCode::UNAUTHENTICATED, std::string(key_problem(authorization, x_api_key))});
+  if (const auto problem = key_problem(need)) {
+    if (claim_end()) finish(*problem);
     return;
   }
+  if (method_.path == infer_method) {
+    if (const auto refusal = begin_limited(limited_)) {
+      if (!claim_end()) return;
+      context.AddTrailingMetadata("retry-after", std::to_string(retry_after(*refusal).count()));
+      context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(refusal->wait.count()));
+      finish({StatusCode::RESOURCE_EXHAUSTED, message_of(*refusal, caller())});
+      return;
+    }
+  }
   // Whoever asks for the server's health is told of its end.
-  if (!works_ && needs_key) {
+  if (!works_ && needs_key_) {
     if (claim_end()) finish({StatusCode::UNAVAILABLE, "the server is going down"});
     return;
   }
@@ -370,6 +422,7 @@ void Call::end() {
   }
   outgoing_.Clear();
   outgoing_memory_.release();
+  if (limited_) limited_->end();
   if (works_) state_->end_work();
   on_done();
   // Whoever still holds the call has nothing more to say to gRPC, which waits for this when the server goes down.

@@ -26,6 +26,8 @@
 #include "server/grpc/transfer_watch.h"
 #include "server/http/server.h"
 #include "server/metrics/grpc_counts.h"
+#include "server/requests/api_keys.h"
+#include "server/requests/caller.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/request_trace.h"
 #include "server/requests/request_work.h"
@@ -104,7 +106,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   Call(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire, const CalledMethod& method);
 
   /// Called once by what has made the call: asks for the key, if one is needed, then hands over to begin().
-  void admit(bool needs_key);
+  void admit(KeyNeed need);
 
   [[nodiscard]] const std::shared_ptr<CallState>& state() const noexcept { return state_; }
 
@@ -116,6 +118,9 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   [[nodiscard]] const std::optional<std::chrono::steady_clock::time_point>& deadline() const noexcept {
     return deadline_;
   }
+
+  /// Who sends it: the key as it is accepted now, and the connection's other end.
+  [[nodiscard]] Caller caller() const;
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
@@ -129,6 +134,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   [[nodiscard]] RequestWork work() const {
     RequestWork work{.readers = &state_->readers, .memory = state_->memory, .stop = gone_, .deadline = {}};
     work.deadline.bring_forward(deadline_);
+    work.limited = limited_;
     return work;
   }
 
@@ -147,6 +153,13 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// The call is over. No other function is called afterwards.
   virtual void on_done() {}
+
+  /// What the call ends with for lack of a key, as keys are now; empty: it has one that is enough.
+  [[nodiscard]] std::optional<::grpc::Status> key_problem(KeyNeed need) const;
+
+  /// A request of the call that uses a model: counts it, and `limited` is what counts it from here; null where nothing
+  /// does. What it is refused with; empty: it is not.
+  [[nodiscard]] std::optional<LimitRefusal> begin_limited(std::shared_ptr<LimitedRequest>& limited) const;
 
   /// Claims the end: true for the first that asks, who then has to finish.
   [[nodiscard]] bool claim_end() noexcept { return !ended_.exchange(true); }
@@ -182,7 +195,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
                    const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
  private:
-  void begin_or_refuse(bool needs_key);
+  void begin_or_refuse(KeyNeed need);
   void give_up(GivenUp reason) override;
   [[nodiscard]] bool is_past_deadline() const;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
@@ -208,7 +221,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   ::grpc::StatusCode code_ = ::grpc::StatusCode::OK;
   std::uint64_t max_message_bytes_ = 0;
   bool needs_key_ = true;
-  bool works_ = false;  // counted by CallState::begin_work()
+  std::shared_ptr<LimitedRequest> limited_;  // of a call that is one request; null: nothing counts it
+  bool works_ = false;                       // counted by CallState::begin_work()
   ::grpc::ByteBuffer outgoing_;
   MemoryShare outgoing_memory_;
   std::size_t outgoing_bytes_ = 0, sent_bytes_ = 0;

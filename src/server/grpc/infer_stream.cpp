@@ -84,10 +84,21 @@ class InferStream : public Call, public LastingCall {
       answer(number, stream_failure(error.what(), "", ""));
       return;
     }
+    // A stream may last longer than its key is accepted.
+    if (const auto problem = key_problem(KeyNeed::any)) {
+      answer(number, stream_failure(problem->error_message(), request->model_name(), request->id()));
+      return;
+    }
+    std::shared_ptr<LimitedRequest> limited;
+    if (const auto refusal = begin_limited(limited)) {
+      answer(number, stream_failure(message_of(*refusal, caller()), request->model_name(), request->id()));
+      return;
+    }
     // The deadline is that of the stream and not of one message; a message has its parameter. One that fails stops its
     // own work alone.
     RequestWork own = work();
     own.stop = {};
+    own.limited = std::move(limited);
     auto run = std::make_shared<InferRun>(
         request, std::move(own), Clock::now(), state()->options.shared_regions,
         [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,

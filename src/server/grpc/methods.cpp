@@ -234,29 +234,53 @@ void refuse_parameters(const Request& request, std::string_view accepted) {
   }
 }
 
+// What it is asked to do with a model, for the record.
+std::shared_ptr<AuditedChange> audit(const AnswerTo& answer, std::string action, std::string model) {
+  const Call& call = answer->call();
+  return std::make_shared<AuditedChange>(call.state()->options.audit, AuditEntry{.action = std::move(action),
+                                                                                 .model = std::move(model),
+                                                                                 .target = {},
+                                                                                 .digest = {},
+                                                                                 .caller = call.caller(),
+                                                                                 .result = {},
+                                                                                 .reason = {}});
+}
+
 template <typename Response>
-ModelRepository::Done done_for(const AnswerTo& answer) {
-  return [answer](const std::optional<Error>& error) {
-    if (error) {
-      answer->fail(*error);
-    } else {
-      answer->respond(write_message(Response()));
-    }
-  };
+void answer_change(const Answer& answer, const std::optional<Error>& error) {
+  if (error) {
+    answer.fail(*error);
+  } else {
+    answer.respond(write_message(Response()));
+  }
 }
 
 void repository_load(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelLoadRequest>(answer, request);
   refuse_parameters(*asked, "");
-  repository_of(answer).load(asked->model_name(), answer->call().deadline(),
-                             done_for<inference::RepositoryModelLoadResponse>(answer));
+  const std::string& name = asked->model_name();
+  ModelRepository& repository = repository_of(answer);
+  const auto change = audit(answer, "load", name);
+  audited(*change, [&] {
+    repository.load(
+        name, answer->call().deadline(), [answer, change, name, &repository](const std::optional<Error>& error) {
+          answer_change<inference::RepositoryModelLoadResponse>(*answer, change->end(error, repository.digest(name)));
+        });
+  });
 }
 
 void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
   // No model of gpux depends on another.
   refuse_parameters(*asked, "unload_dependents");
-  repository_of(answer).unload(asked->model_name(), done_for<inference::RepositoryModelUnloadResponse>(answer));
+  const std::string& name = asked->model_name();
+  const auto change = audit(answer, "unload", name);
+  audited(*change, [&] {
+    repository_of(answer).unload(
+        name, [answer, change, digest = repository_of(answer).digest(name)](const std::optional<Error>& error) {
+          answer_change<inference::RepositoryModelUnloadResponse>(*answer, change->end(error, digest));
+        });
+  });
 }
 
 // The methods are there where it is.
@@ -297,29 +321,29 @@ void shared_memory_unregister(const AnswerTo& answer, ByteBuffer& request) {
 }
 
 constexpr Method inference_table[] = {
-    {"/inference.GRPCInferenceService/ServerLive", false, server_live, nullptr},
-    {"/inference.GRPCInferenceService/ServerReady", false, server_ready, nullptr},
-    {"/inference.GRPCInferenceService/ModelReady", false, model_ready, nullptr},
-    {"/inference.GRPCInferenceService/ServerMetadata", true, server_metadata, nullptr},
-    {"/inference.GRPCInferenceService/ModelMetadata", true, model_metadata, nullptr},
-    {"/inference.GRPCInferenceService/ModelInfer", true, model_infer, nullptr},
-    {"/inference.GRPCInferenceService/ModelStreamInfer", true, nullptr, make_infer_stream, "bidi_stream"},
-    {"/inference.GRPCInferenceService/ModelConfig", true, model_config, nullptr},
-    {"/inference.GRPCInferenceService/ModelStatistics", true, model_statistics, nullptr},
-    {"/inference.GRPCInferenceService/RepositoryIndex", true, repository_index, nullptr},
-    {"/inference.GRPCInferenceService/RepositoryModelLoad", true, repository_load, nullptr},
-    {"/inference.GRPCInferenceService/RepositoryModelUnload", true, repository_unload, nullptr},
-    {"/inference.GRPCInferenceService/SystemSharedMemoryStatus", true, shared_memory_status, nullptr},
-    {"/inference.GRPCInferenceService/SystemSharedMemoryRegister", true, shared_memory_register, nullptr},
-    {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister", true, shared_memory_unregister, nullptr},
+    {"/inference.GRPCInferenceService/ServerLive", KeyNeed::none, server_live, nullptr},
+    {"/inference.GRPCInferenceService/ServerReady", KeyNeed::none, server_ready, nullptr},
+    {"/inference.GRPCInferenceService/ModelReady", KeyNeed::none, model_ready, nullptr},
+    {"/inference.GRPCInferenceService/ServerMetadata", KeyNeed::any, server_metadata, nullptr},
+    {"/inference.GRPCInferenceService/ModelMetadata", KeyNeed::any, model_metadata, nullptr},
+    {"/inference.GRPCInferenceService/ModelInfer", KeyNeed::any, model_infer, nullptr},
+    {"/inference.GRPCInferenceService/ModelStreamInfer", KeyNeed::any, nullptr, make_infer_stream, "bidi_stream"},
+    {"/inference.GRPCInferenceService/ModelConfig", KeyNeed::any, model_config, nullptr},
+    {"/inference.GRPCInferenceService/ModelStatistics", KeyNeed::any, model_statistics, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryIndex", KeyNeed::any, repository_index, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryModelLoad", KeyNeed::admin, repository_load, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryModelUnload", KeyNeed::admin, repository_unload, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryStatus", KeyNeed::any, shared_memory_status, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryRegister", KeyNeed::any, shared_memory_register, nullptr},
+    {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister", KeyNeed::any, shared_memory_unregister, nullptr},
 };
 
 // The last ones.
 constexpr std::size_t shared_memory_methods = 3;
 
 constexpr Method health_table[] = {
-    {"/grpc.health.v1.Health/Check", false, check_health, nullptr},
-    {"/grpc.health.v1.Health/Watch", false, nullptr, make_health_watch, "server_stream"},
+    {"/grpc.health.v1.Health/Check", KeyNeed::none, check_health, nullptr},
+    {"/grpc.health.v1.Health/Watch", KeyNeed::none, nullptr, make_health_watch, "server_stream"},
 };
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <string_view>
 
 #include "server/grpc/call.h"
+#include "server/requests/api_keys.h"
 
 namespace gpux::server {
 
 /// A method that the server has.
 struct Method {
   const char* path;  ///< "/inference.GRPCInferenceService/ModelInfer"; must outlive the server
-  bool needs_key;    ///< where keys are set
+  KeyNeed key;
   /// One of the two: a method with one answer, or one that makes its call.
   UnaryHandler unary;
   std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,

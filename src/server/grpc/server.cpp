@@ -49,7 +49,7 @@ class MethodTable : public ::grpc::Service {
                                 const auto call = method.unary != nullptr
                                                       ? make_unary_call(state, std::move(wire), called, method.unary)
                                                       : method.make(state, std::move(wire), called);
-                                call->admit(method.needs_key);
+                                call->admit(method.key);
                               }});
     }
   }
@@ -69,7 +69,7 @@ class UnknownMethods {
     };
     source_.take = [state, counts = &state->counts->add("/unknown/unknown", "unary")](std::unique_ptr<Wire> wire) {
       const CalledMethod called{wire->context.method(), counts};
-      make_unknown_call(state, std::move(wire), called)->admit(true);
+      make_unknown_call(state, std::move(wire), called)->admit(KeyNeed::any);
     };
   }
 
@@ -99,10 +99,16 @@ std::shared_ptr<::grpc::ServerCredentials> credentials_of(const GrpcServerOption
   if (options.tls_certificate.empty()) return ::grpc::InsecureServerCredentials();
   constexpr unsigned seconds_between_looks = 1;
   const auto files = std::make_shared<::grpc::experimental::FileWatcherCertificateProvider>(
-      options.tls_key.string(), options.tls_certificate.string(), seconds_between_looks);
+      options.tls_key.string(), options.tls_certificate.string(), options.tls_client_ca.string(),
+      seconds_between_looks);
   ::grpc::experimental::TlsServerCredentialsOptions tls(files);
   tls.watch_identity_key_cert_pairs();
-  tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  if (options.tls_client_ca.empty()) {
+    tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  } else {
+    tls.watch_root_certs();
+    tls.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  }
   return ::grpc::experimental::TlsServerCredentials(tls);
 }
 
@@ -140,7 +146,9 @@ struct GrpcServer::Implementation {
 
 GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& options) {
   set_up_libraries();
-  if (!options.tls_certificate.empty()) http::check_tls_files(options.tls_certificate, options.tls_key);
+  if (!options.tls_certificate.empty()) {
+    http::check_tls_files(options.tls_certificate, options.tls_key, options.tls_client_ca);
+  }
   http::ListeningSocket socket = http::ListeningSocket::tcp(options.host, options.port);
   implementation_ = std::make_unique<Implementation>(repository, options);
   implementation_->port = socket.port();

@@ -11,7 +11,10 @@
 #include "server/metrics/grpc_counts.h"
 #include "server/models/model_repository.h"
 #include "server/models/probe.h"
+#include "server/requests/access.h"
+#include "server/requests/audit_log.h"
 #include "server/requests/failed_requests.h"
+#include "server/requests/request_limits.h"
 #include "server/requests/shared_regions.h"
 
 namespace gpux::server {
@@ -22,13 +25,17 @@ struct GrpcServerOptions {
   /// PEM files, both or none. Read again when they have changed.
   std::filesystem::path tls_certificate;
   std::filesystem::path tls_key;
+  /// PEM: clients need a certificate of one of these. Empty: they need none. Read again when it has changed.
+  std::filesystem::path tls_client_ca;
   /// Threads that read and write; 0: http::threads_by_default().
   unsigned threads = 0;
   std::chrono::microseconds busy_poll{50};  ///< as of http::ServerOptions
   /// Longer messages are not taken apart on those threads, but on these.
   std::uint64_t read_here_bytes = 256 << 10;
   unsigned reading_threads = 2;
-  std::vector<std::string> api_keys;                          ///< empty: none is asked for
+  std::shared_ptr<Access> access = std::make_shared<Access>();                   ///< who may send requests; not null
+  std::shared_ptr<RequestLimiter> limiter = std::make_shared<RequestLimiter>();  ///< of HTTP, too; not null
+  std::shared_ptr<AuditLog> audit = std::make_shared<AuditLog>();                ///< the same
   ProbeLimits probe;                                          ///< of the health service and the Ready methods
   bool log_requests = false;                                  ///< one line of the log for each
   std::shared_ptr<FailedRequests> failures;                   ///< keeps calls that fail; null: none are kept

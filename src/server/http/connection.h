@@ -144,6 +144,7 @@ class Connection final : public AnswerListener, public std::enable_shared_from_t
   std::optional<TlsStream> tls_;
   bool is_tcp_ = true;
   std::shared_ptr<const std::string> peer_;
+  std::shared_ptr<const std::string> certificate_name_;  // of the client; null: it has sent none
   std::list<Connection*>::iterator place_;
   std::optional<Waiter> waiter_;
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "server/http/connection.h"
+#include "server/http/tls.h"
 
 namespace gpux::http {
 
@@ -69,6 +70,7 @@ Task<bool> Connection::handshake() {
     tls_->async_handshake(net::ssl::stream_base::server,
                           [handler = std::move(handler)](const ErrorNumber& error) mutable { handler(error); });
   });
+  if (!outcome.error) certificate_name_ = client_name(tls_->native_handle());
   co_return !outcome.error;
 }
 
@@ -112,6 +114,7 @@ Connection::Step Connection::interrupted(std::ptrdiff_t received, std::string_vi
 Task<Connection::Step> Connection::read_header(Request& request) {
   request.arrived = Clock::now();
   request.peer = peer_;
+  request.certificate_name = certificate_name_;
   set_deadline(service_.limits.header_timeout);
   parser_.begin(request);
   for (;;) {

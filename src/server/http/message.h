@@ -90,7 +90,9 @@ struct Request {
   /// Whole, with chunks joined and Content-Encoding undone. Its owner may be kept beyond the exchange, so that tensors
   /// can borrow from it; until it is let go it counts against ServerOptions::memory.
   Piece body;
-  std::shared_ptr<const std::string> peer;          ///< "127.0.0.1:40312", "[::1]:40312", "unix"
+  std::shared_ptr<const std::string> peer;  ///< "127.0.0.1:40312", "[::1]:40312", "unix"
+  /// Common name of the certificate that the client has proved to have; null where it has sent none.
+  std::shared_ptr<const std::string> certificate_name;
   std::chrono::steady_clock::time_point arrived{};  ///< when the connection came to it
   /// When its last byte was read, which may be long before that where requests are pipelined.
   std::chrono::steady_clock::time_point received{};

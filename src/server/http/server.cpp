@@ -139,7 +139,12 @@ Server::Implementation::Implementation(ServerOptions options, Handler handler, A
   service_.handler = std::move(handler);
   service_.admission = std::move(admission);
   service_.memory = options.memory ? options.memory : std::make_shared<MemoryBudget>(default_memory_bytes);
-  if (!options.tls_certificate.empty()) tls_ = std::make_unique<TlsFiles>(options.tls_certificate, options.tls_key);
+  if (options.tls_certificate.empty() && !options.tls_client_ca.empty()) {
+    throw Error(ErrorCode::usage, "certificates of clients need TLS, with a certificate of the server");
+  }
+  if (!options.tls_certificate.empty()) {
+    tls_ = std::make_unique<TlsFiles>(options.tls_certificate, options.tls_key, options.tls_client_ca);
+  }
 
   std::vector<ListeningSocket> sockets;
   if (options.port) sockets.push_back(ListeningSocket::tcp(options.host, *options.port));

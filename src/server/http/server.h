@@ -118,6 +118,8 @@ struct ServerOptions {
   /// be used then is logged and the old one kept.
   std::filesystem::path tls_certificate;  ///< the chain, own certificate first
   std::filesystem::path tls_key;
+  /// PEM: clients of the TCP port need a certificate of one of these. Empty: they need none. Read again likewise.
+  std::filesystem::path tls_client_ca;
   /// How long a thread that has nothing to do looks out for more before it sleeps, where that has lately paid off; 0:
   /// not at all.
   std::chrono::microseconds busy_poll{50};

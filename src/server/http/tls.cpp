@@ -1,8 +1,12 @@
 #include "server/http/tls.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/x509.h>
 
 #include "base/format_message.h"
 #include "base/log.h"
@@ -30,18 +34,19 @@ bool same(const timespec& left, const timespec& right) noexcept {
 }  // namespace
 
 bool TlsFiles::Stamp::operator==(const Stamp& other) const noexcept {
-  return same(certificate, other.certificate) && same(key, other.key);
+  return same(certificate, other.certificate) && same(key, other.key) && same(client_ca, other.client_ca);
 }
 
-TlsFiles::TlsFiles(std::filesystem::path certificate, std::filesystem::path key)
+TlsFiles::TlsFiles(std::filesystem::path certificate, std::filesystem::path key, std::filesystem::path client_ca)
     : certificate_(std::move(certificate)),
       key_(std::move(key)),
+      client_ca_(std::move(client_ca)),
       stamp_(stamp()),
       looked_(std::chrono::steady_clock::now()),
       context_(read()) {}
 
 TlsFiles::Stamp TlsFiles::stamp() const noexcept {
-  return {changed(certificate_), changed(key_)};
+  return {changed(certificate_), changed(key_), client_ca_.empty() ? timespec{} : changed(client_ca_)};
 }
 
 std::shared_ptr<ssl::context> TlsFiles::read() const {
@@ -64,6 +69,23 @@ std::shared_ptr<ssl::context> TlsFiles::read() const {
         format_message("cannot use '{}' as the key of TLS certificate '{}' (an unencrypted PEM file is expected): {}",
                        file_at(key_), file_at(certificate_), error.message()));
   }
+  if (client_ca_.empty()) return context;
+  // Its names go to clients, so that they choose a certificate that is accepted.
+  STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(client_ca_.c_str());
+  if (names != nullptr) context->load_verify_file(client_ca_.string(), error);
+  if (names == nullptr || error) {
+    sk_X509_NAME_pop_free(names, X509_NAME_free);
+    ERR_clear_error();
+    throw Error(ErrorCode::invalid_config,
+                format_message("cannot use '{}' as the certificates of which clients need one (a PEM file is expected)",
+                               file_at(client_ca_)));
+  }
+  SSL_CTX_set_client_CA_list(context->native_handle(), names);
+  context->set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert, error);
+  // Sessions that are resumed are verified by whom they were begun for.
+  constexpr std::string_view session_context = "gpux";
+  SSL_CTX_set_session_id_context(
+      context->native_handle(), reinterpret_cast<const unsigned char*>(session_context.data()), session_context.size());
   return context;
 }
 
@@ -83,8 +105,27 @@ std::shared_ptr<ssl::context> TlsFiles::current() {
   return context_;
 }
 
-void check_tls_files(const std::filesystem::path& certificate, const std::filesystem::path& key) {
-  const TlsFiles files(certificate, key);
+std::shared_ptr<const std::string> client_name(SSL* connection) {
+  X509* certificate = SSL_get1_peer_certificate(connection);
+  if (certificate == nullptr) return nullptr;
+  std::string name;
+  X509_NAME* subject = X509_get_subject_name(certificate);
+  const int place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (place >= 0) {
+    unsigned char* text = nullptr;
+    const int length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, place)));
+    if (length > 0) name.assign(reinterpret_cast<const char*>(text), static_cast<std::size_t>(length));
+    OPENSSL_free(text);
+  }
+  X509_free(certificate);
+  const bool is_usable =
+      std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return is_usable ? std::make_shared<const std::string>(std::move(name)) : nullptr;
+}
+
+void check_tls_files(const std::filesystem::path& certificate, const std::filesystem::path& key,
+                     const std::filesystem::path& client_ca) {
+  const TlsFiles files(certificate, key, client_ca);
 }
 
 }  // namespace gpux::http

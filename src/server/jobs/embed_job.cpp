@@ -81,6 +81,7 @@ struct Embedding {
     NamedValues inputs = std::move(prepared[index].inputs);
     const auto tokenization = Clock::now() - begun;
     const std::size_t characters = count_characters(text);
+    options.request.add_tokens(prepared[index].tokens);
     const std::lock_guard lock(mutex);
     ++result.figures.texts;
     result.figures.characters += characters;

@@ -22,6 +22,7 @@ struct Texts {
   std::vector<std::vector<NamedValues>> results;   // of each part
   std::vector<std::string> outputs;
   PendingParts pending;
+  RequestWork request;
   std::shared_ptr<TextFigures> figures;  // null: nobody asks
   std::mutex figures_mutex;
 
@@ -39,6 +40,7 @@ struct Texts {
     parts[row] = pipeline->prepare_row(rows, row);
     results[row].resize(parts[row].size());
     if (figures) count(row, Clock::now() - begun);
+    for (const pipeline::Part& part : parts[row]) request.add_tokens(part.tokens);
     return std::move(parts[row].front().inputs);
   }
 
@@ -107,6 +109,7 @@ Pending submit_texts(const std::shared_ptr<ServedModel>& model, runtime::InferRe
                      runtime::Completion done, SubmitOptions submit_options) {
   pipeline::PrepareOptions& options = submit_options.prepare;
   const auto texts = std::make_shared<Texts>();
+  texts->request = request;
   texts->figures = std::move(submit_options.figures);
   texts->pipeline = model->pipeline();
   texts->outputs = output_names(asked.outputs, model->signature());

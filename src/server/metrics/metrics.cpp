@@ -334,6 +334,50 @@ class Page {
            "Spans of traces for which there was no room, or which the receiver did not take", counts.dropped);
   }
 
+  void keys(const std::map<std::string, KeyCounts>& all) {
+    if (all.empty()) return;
+    const auto of_each_key = [&](std::string_view name, std::string_view kind, std::string_view help,
+                                 std::uint64_t KeyCounts::*count) {
+      family(name, kind, help);
+      for (const auto& [key, counts] : all)
+        text_ += fmt::format("{}{{key=\"{}\"}} {}\n", name, label(key), counts.*count);
+    };
+    of_each_key("gpux_key_requests_total", "counter", "Requests that use a model, by the name of their API key",
+                &KeyCounts::requests);
+    of_each_key("gpux_key_tokens_total", "counter", "Tokens that models read and generated for them",
+                &KeyCounts::tokens);
+    of_each_key("gpux_key_requests_in_flight", "gauge", "Such requests that are worked on", &KeyCounts::in_flight);
+    constexpr std::string_view refused = "gpux_key_refused_total";
+    family(refused, "counter", "Such requests that were refused, by the limit");
+    for (const auto& [key, counts] : all) {
+      for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
+        text_ += fmt::format("{}{{key=\"{}\",limit=\"{}\"}} {}\n", refused, label(key), limit_names.at(limit),
+                             counts.refused.at(limit));
+      }
+    }
+  }
+
+  void access(const TransportCounts& transport) {
+    constexpr std::string_view reloads = "gpux_key_reloads_total";
+    family(reloads, "counter", "How often the files of keys and limits were read again");
+    text_ += fmt::format("{0}{{result=\"succeeded\"}} {1}\n{0}{{result=\"failed\"}} {2}\n", reloads,
+                         transport.reloads.succeeded, transport.reloads.failed);
+    constexpr std::string_view audit = "gpux_audit_entries_total";
+    family(audit, "counter", "Audit entries, and those that could not be written");
+    text_ += fmt::format("{0}{{result=\"succeeded\"}} {1}\n{0}{{result=\"failed\"}} {2}\n", audit,
+                         transport.audit.written, transport.audit.failed);
+  }
+
+  void cache(const ResponseCacheCounts& counts) {
+    single("gpux_response_cache_hits_total", "counter", "Requests that were answered from the response cache",
+           counts.hits);
+    single("gpux_response_cache_misses_total", "counter", "Requests whose answer was not there", counts.misses);
+    single("gpux_response_cache_evicted_total", "counter", "Answers that made room for others", counts.evicted);
+    single("gpux_response_cache_entries", "gauge", "Answers in the response cache", counts.entries);
+    single("gpux_response_cache_bytes", "gauge", "Memory of the response cache", counts.bytes);
+    single("gpux_response_cache_max_bytes", "gauge", "Memory that it may take", counts.max_bytes);
+  }
+
   void store_jobs(const StoreJobCounts& all, std::uint64_t uploaded_bytes) {
     constexpr std::string_view ended = "gpux_store_jobs_total", running = "gpux_store_jobs";
     family(ended, "counter", "Pulls, pushes and creations of models by requests that have ended, or were refused");
@@ -457,6 +501,9 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   if (transport.routes != nullptr) page.routes(*transport.routes);
   page.cut_off_answers(transport.http);
   page.members(transport);
+  page.keys(transport.keys);
+  page.access(transport);
+  if (transport.cache) page.cache(*transport.cache);
   if (transport.spans) page.spans(*transport.spans);
   if (transport.store_jobs != nullptr) page.store_jobs(*transport.store_jobs, transport.uploaded_bytes);
   if (transport.grpc) {
@@ -563,6 +610,20 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
     page["uploaded_bytes"] = transport.uploaded_bytes;
   }
   page["members"] = {{"ignored", transport.ignored_members}, {"unknown", transport.unknown_members}};
+  for (const auto& [key, counts] : transport.keys) {
+    nlohmann::ordered_json& of_key = page["keys"][key];
+    of_key = {{"requests", counts.requests}, {"tokens", counts.tokens}, {"in_flight", counts.in_flight}};
+    for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
+      of_key["refused"][std::string(limit_names.at(limit))] = counts.refused.at(limit);
+    }
+  }
+  page["key_reloads"] = {{"succeeded", transport.reloads.succeeded}, {"failed", transport.reloads.failed}};
+  page["audit"] = {{"written", transport.audit.written}, {"failed", transport.audit.failed}};
+  if (transport.cache) {
+    page["response_cache"] = {{"hits", transport.cache->hits},       {"misses", transport.cache->misses},
+                              {"evicted", transport.cache->evicted}, {"entries", transport.cache->entries},
+                              {"bytes", transport.cache->bytes},     {"max_bytes", transport.cache->max_bytes}};
+  }
   if (transport.spans) page["spans"] = {{"sent", transport.spans->sent}, {"dropped", transport.spans->dropped}};
   if (transport.grpc) {
     std::uint64_t started = 0, in_flight = 0;

@@ -10,7 +10,11 @@
 
 #include "server/http/server.h"
 #include "server/metrics/grpc_counts.h"
+#include "server/models/response_cache.h"
 #include "server/models/served_model.h"
+#include "server/requests/access.h"
+#include "server/requests/audit_log.h"
+#include "server/requests/request_limits.h"
 #include "server/requests/route_figures.h"
 #include "server/store_changes/store_jobs.h"
 #include "server/telemetry/span_counts.h"
@@ -27,6 +31,10 @@ struct TransportCounts {
   std::uint64_t uploaded_bytes = 0;            ///< that are kept now for models to be created
   const RouteFigures* routes = nullptr;        ///< null: nothing is known of them
   std::optional<SpanCounts> spans = {};        ///< of traces; empty: none are sent
+  std::map<std::string, KeyCounts> keys = {};  ///< by the names of API keys: RequestLimiter::counts()
+  AccessReloads reloads = {};                  ///< of the files of keys and limits
+  AuditCounts audit = {};
+  std::optional<ResponseCacheCounts> cache = {};  ///< empty: no answers are kept
 };
 
 /// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of

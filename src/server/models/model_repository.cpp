@@ -279,6 +279,12 @@ std::shared_ptr<ServedModel> ModelRepository::find_available(std::string_view na
   return entry.model;
 }
 
+std::string ModelRepository::digest(std::string_view name) const {
+  std::string digest;
+  (void)failure_of([&] { digest = description(name, "")->digest; });
+  return digest;
+}
+
 std::shared_ptr<const ModelDescription> ModelRepository::description(std::string_view name,
                                                                      std::string_view version) const {
   const std::lock_guard lock(state_->shared.mutex);

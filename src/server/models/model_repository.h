@@ -122,6 +122,9 @@ class ModelRepository {
   /// model provider_unavailable for as long as its last load failed and may not be repeated yet.
   [[nodiscard]] std::shared_ptr<ServedModel> find_available(std::string_view name, std::string_view version) const;
 
+  /// The digest of the model, also while it is evicted; empty where it is not known.
+  [[nodiscard]] std::string digest(std::string_view name) const;
+
   /// The description of the model, also while it is evicted. Does not count as a use of it. Errors as of find().
   [[nodiscard]] std::shared_ptr<const ModelDescription> description(std::string_view name,
                                                                     std::string_view version) const;

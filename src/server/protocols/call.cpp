@@ -60,6 +60,16 @@ std::shared_ptr<MemoryShare> hold_for_reading(const RequestWork& work, std::stri
   return work.hold(json.size() + count_values_at_most(json) * bytes_per_value, "reading the body");
 }
 
+std::shared_ptr<AuditedChange> audit(const RouteCall& call, std::string action, std::string model, std::string target) {
+  return std::make_shared<AuditedChange>(call.service.options.audit, AuditEntry{.action = std::move(action),
+                                                                                .model = std::move(model),
+                                                                                .target = std::move(target),
+                                                                                .digest = {},
+                                                                                .caller = *call.caller,
+                                                                                .result = {},
+                                                                                .reason = {}});
+}
+
 void do_later(const RouteCall& call, std::uint64_t cost, std::function<bool()> unit) {
   cancel_when_gone(*call.exchange, call.work);
   const auto fail = [exchange = call.exchange, protocol = call.protocol](const Error& error) {

@@ -11,6 +11,8 @@
 #include "server/http/server.h"
 #include "server/protocols/route.h"
 #include "server/protocols/service_state.h"
+#include "server/requests/audit_log.h"
+#include "server/requests/caller.h"
 #include "server/requests/request_work.h"
 
 namespace gpux::server {
@@ -22,11 +24,18 @@ struct RouteCall {
   std::optional<std::string> name, version;  ///< of the path
   std::optional<std::string> id;             ///< of the path: of something that the server keeps
   Protocol protocol = Protocol::own;
+  std::shared_ptr<const Caller> caller;  ///< not null
+  const Route* route = nullptr;          ///< null: there is none
   RequestWork work;
   bool is_read_later = false;  ///< by the readers, and not on the thread that called Service::handle()
 
   [[nodiscard]] const http::Request& request() const { return exchange->request(); }
 };
+
+/// A change of models that the call asks for, with its action and the model's name; `target` of a copy. Errors of
+/// AuditLog::require_writable().
+std::shared_ptr<AuditedChange> audit(const RouteCall& call, std::string action, std::string model,
+                                     std::string target = {});
 
 /// Has the readers do it in units, and ends it when the client leaves or the deadline passes. A unit says whether
 /// another one follows.

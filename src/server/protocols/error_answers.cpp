@@ -10,6 +10,8 @@
 namespace gpux::server {
 namespace {
 
+constexpr int too_many_requests = 429;
+
 int status_of(ErrorCode code, Protocol protocol) {
   switch (code) {
     case ErrorCode::usage:
@@ -142,8 +144,9 @@ std::string anthropic_error_json(const Error& error) {
   return text + "}}";
 }
 
-http::Response error_response(const Error& error, Protocol protocol) {
-  const int status = status_of(error.code(), protocol);
+namespace {
+
+http::Response answer_of(const Error& error, Protocol protocol, int status) {
   std::string text;
   switch (protocol) {
     case Protocol::own:
@@ -169,8 +172,21 @@ http::Response error_response(const Error& error, Protocol protocol) {
       text += fmt::format(R"(,"error_type":"{}"}})", texts_error_type(error.code()));
       break;
   }
-  http::Response response = http::Response::json(status, std::move(text));
+  return http::Response::json(status, std::move(text));
+}
+
+}  // namespace
+
+http::Response error_response(const Error& error, Protocol protocol) {
+  http::Response response = answer_of(error, protocol, status_of(error.code(), protocol));
   if (error.code() == ErrorCode::resource_exhausted) response.headers.add("Retry-After", "1");
+  return response;
+}
+
+http::Response limit_response(const LimitRefusal& refusal, const Caller& caller, Protocol protocol) {
+  http::Response response =
+      answer_of(Error(ErrorCode::resource_exhausted, message_of(refusal, caller)), protocol, too_many_requests);
+  response.headers.add("Retry-After", std::to_string(retry_after(refusal).count()));
   return response;
 }
 

@@ -21,7 +21,6 @@
 #include "server/protocols/error_answers.h"
 #include "server/protocols/request_error.h"
 #include "server/protocols/request_json.h"
-#include "server/requests/api_keys.h"
 
 namespace gpux::server {
 namespace {
@@ -246,12 +245,9 @@ void keep_alive(ServiceState& service, const std::shared_ptr<StreamedAnswer>& an
   });
 }
 
-// Whose request it is: by its key, or, without keys, by the address of its peer.
-std::string client_of(const http::Request& request, std::span<const std::string> keys) {
-  const auto key = key_of(keys, request.headers["Authorization"], request.headers["X-API-Key"]);
-  if (key) return fmt::format("key {}", *key);
-  const std::string peer = request.peer ? *request.peer : std::string();
-  return peer.substr(0, peer.rfind(':'));
+// Whose request it is: by its key, or, without one, by the address of its peer.
+std::string client_of(const Caller& caller) {
+  return caller.key.empty() ? caller.address : "key " + caller.key;
 }
 
 // `choices`: of all prompts together.
@@ -273,10 +269,9 @@ std::vector<std::unique_ptr<AnswerReader>> make_readers(std::optional<generation
 std::shared_ptr<GenerationJob> make_job(const RouteCall& call, const std::shared_ptr<ServedModel>& model,
                                         const GenerationRequest& request, Planned planned,
                                         std::shared_ptr<AnswerSink> sink) {
-  const std::vector<std::string>& keys = call.service.options.api_keys;
   generation::EngineRequest& asked = planned.asked;
-  asked.client = client_of(call.request(), keys);
-  if (!keys.empty()) asked.cache_scope = asked.client;
+  asked.client = client_of(*call.caller);
+  if (!call.caller->key.empty()) asked.cache_scope = asked.client;
   asked.arrived = call.request().arrived;
   generation::sample_where_asked(asked.settings, request.answers, model->engine()->files().defaults);
   limit_tokens(request, asked.settings, planned.prompts, model->engine()->context_length());

@@ -56,6 +56,18 @@ void handle_with(const RouteCall& call, const ModelHandler& handler, const std::
   }
   RouteCall with = call;
   with.exchange = with_verdict(call.exchange, model);
+  ResponseCache& cache = call.service.response_cache;
+  const bool is_cacheable = cache.is_on() && call.route != nullptr && call.route->contract.is_cacheable &&
+                            may_be_cached(call.request()) && is_deterministic(*model);
+  if (is_cacheable) {
+    with.exchange = with_cache(with.exchange, cache,
+                               {.route = call.route->path,
+                                .key = call.caller->key,
+                                .verdict = model->ran_on().header,
+                                .request = call.request()},
+                               model);
+    if (with.exchange == nullptr) return;
+  }
   handler(with, model);
 }
 
@@ -73,14 +85,18 @@ void use_model(const RouteCall& call, const std::string& name, const ModelHandle
 // Of a job that another request may have begun.
 void pull_and_use(const RouteCall& call, const std::string& name, const ModelHandler& handler) {
   StoreChanges& changes = call.service.changes;
-  const auto then = [call, name, handler](const std::optional<Error>& failure) {
+  const std::shared_ptr<AuditedChange> change = audit(call, "pull", name);
+  const auto then = [call, name, handler, change](const std::optional<Error>& ended) {
     answer_guarded(call, [&] {
+      const std::optional<Error> failure =
+          change->end(ended, ended ? std::string() : call.service.changes.stored_digest(name));
       if (failure) throw for_clients(*failure).within(fmt::format("'{}' could not be pulled", name));
       const std::optional<std::string> stored = call.service.changes.served_name(name);
       use_model(call, stored.value_or(name), handler, [call](const Error& error) { fail(call, error); });
     });
   };
-  const std::uint64_t ticket = changes.pull(name, {.progress = [](const JobStatus&) {}, .ended = then});
+  std::uint64_t ticket = 0;
+  audited(*change, [&] { ticket = changes.pull(name, {.progress = [](const JobStatus&) {}, .ended = then}); });
   const auto leave = [&changes, ticket] { changes.jobs().leave(ticket); };
   cancel_when_gone(*call.exchange, call.work, leave);
   if (const auto deadline = call.work.deadline.time()) {

@@ -40,8 +40,8 @@ class ConversationItem {
 
 using ConversationItems = std::vector<std::shared_ptr<const ConversationItem>>;
 
-/// Number of the API key that a request came with; empty where the server has none.
-using ResponseOwner = std::optional<std::size_t>;
+/// Name of the API key that a request came with; empty where it came with none.
+using ResponseOwner = std::string;
 
 /// A finished response. Immutable.
 struct StoredResponse {

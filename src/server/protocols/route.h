@@ -29,7 +29,8 @@ enum class Protocol : std::uint8_t {
 enum class RouteKey : std::uint8_t {
   none,    ///< anybody
   any,     ///< one with an API key, where the server has keys
-  change,  ///< as any, and only who may change the models that are stored: change_refusal()
+  admin,   ///< as any, and an admin key where the server has such: it changes which models are served
+  change,  ///< as admin, and only who may change the models that are stored: change_refusal()
 };
 
 /// When a request is answered: it decides which statuses the OpenAPI document lists.
@@ -51,6 +52,7 @@ struct RouteContract {
   /// For the console, which asks again and again: pages of other origins may neither send such requests nor read their
   /// answers, and successes are no lines of the log.
   bool is_of_console = false;
+  bool is_cacheable = false;  ///< its answer is decided by the model and the request: ResponseCache may keep it
 };
 
 /// A route of one protocol: dispatch, API keys, the OpenAPI document and the table of docs/serving.md all read this.

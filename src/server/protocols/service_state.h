@@ -15,11 +15,15 @@
 #include "server/metrics/grpc_counts.h"
 #include "server/metrics/rendered_page.h"
 #include "server/models/model_repository.h"
+#include "server/models/response_cache.h"
 #include "server/protocols/response_store.h"
 #include "server/protocols/route.h"
+#include "server/requests/access.h"
+#include "server/requests/audit_log.h"
 #include "server/requests/browser_access.h"
 #include "server/requests/failed_requests.h"
 #include "server/requests/member_rules.h"
+#include "server/requests/request_limits.h"
 #include "server/requests/request_readers.h"
 #include "server/requests/route_figures.h"
 #include "server/requests/shared_regions.h"
@@ -31,9 +35,11 @@
 namespace gpux::server {
 
 struct ServiceOptions {
-  std::string default_model;                      ///< for routes without a name; empty: the only one that fits
-  std::vector<std::string> api_keys;              ///< empty: none is asked for
-  BrowserAccess browser_access;                   ///< of requests over TCP
+  std::string default_model;  ///< for routes without a name; empty: the only one that fits
+  std::shared_ptr<Access> access = std::make_shared<Access>();                   ///< who may send requests; not null
+  std::shared_ptr<RequestLimiter> limiter = std::make_shared<RequestLimiter>();  ///< of gRPC, too; not null
+  std::shared_ptr<AuditLog> audit = std::make_shared<AuditLog>();                ///< the same
+  BrowserAccess browser_access;                                                  ///< of requests over TCP
   std::chrono::milliseconds probe_timeout{2000};  ///< a health probe of the device takes at most this
   std::chrono::milliseconds probe_after{5000};    ///< a request that succeeded this lately stands for a probe
   bool log_requests = false;                      ///< one line of the log for each
@@ -48,6 +54,7 @@ struct ServiceOptions {
   std::chrono::milliseconds keep_alive{10000};    ///< a client that waits for text gets a sign of life this often
   std::shared_ptr<SharedRegions> shared_regions;  ///< those that clients register; of gRPC, too. Null: none are served
   ResponseStoreOptions stored_responses;
+  std::uint64_t response_cache_bytes = 0;  ///< of answers that may be given again; 0: none are kept
   StoreChangeOptions store_changes;
   /// For what requests hold while they are prepared: that of the transports. Null: no limit.
   std::shared_ptr<MemoryBudget> memory;
@@ -62,6 +69,7 @@ struct ServiceState {
         options(std::move(settings)),
         routes(all_routes),
         member_rules(options.is_strict),
+        response_cache(options.response_cache_bytes),
         responses(options.stored_responses, options.memory,
                   [this](auto when, std::function<void()> call) { limits.at(when, std::move(call)); }),
         changes(options.store_changes,
@@ -77,6 +85,7 @@ struct ServiceState {
   std::atomic<bool> is_stopped = false;  ///< what is still read and prepared ends with interrupted
   MemberRules member_rules;
   RouteFigures route_figures;
+  ResponseCache response_cache;
   ResponseStore responses;
   StoreChanges changes;
   RenderedPage metrics_text, metrics_json, console_state;

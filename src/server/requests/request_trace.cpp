@@ -49,7 +49,7 @@ class Traced : public http::CompletedExchange {
   Traced(std::shared_ptr<http::Exchange> inner, TraceOptions options)
       : CompletedExchange(std::move(inner)), options_(std::move(options)), figures_(options_.figures) {
     const http::Headers& headers = CompletedExchange::request().headers;
-    names_ = name_request(headers["X-Request-Id"], headers.find("traceparent"));
+    names_ = options_.names ? *options_.names : name_request(headers["X-Request-Id"], headers.find("traceparent"));
     if (!options_.spans) return;
     // The span that is recorded is the one in the answer to the client.
     if (!names_.traceparent.empty()) names_.traceparent = options_.spans->context().traceparent();
@@ -67,6 +67,7 @@ class Traced : public http::CompletedExchange {
  private:
   void ends(int status) override {
     if (options_.spans) options_.spans->end(status);
+    if (options_.limited) options_.limited->end();
     if (RouteFigures* figures = figures_.exchange(nullptr)) {
       const int broken = broken_status_;
       figures->add(options_.method, options_.route, broken == 0 ? status : broken, Clock::now() - request().arrived);
@@ -77,6 +78,7 @@ class Traced : public http::CompletedExchange {
     response.deadline = options_.deadline.time();
     response.headers.add("X-Request-Id", names_.id);
     if (!names_.traceparent.empty()) response.headers.add("traceparent", names_.traceparent);
+    if (options_.limited) options_.limited->add_headers(response.headers);
     if (options_.page_may_read) allow_page_to_read(response, request().headers["Origin"]);
     // The transport ignores a later one, as a deadline gives.
     if (is_answered_.exchange(true, std::memory_order_relaxed)) return;

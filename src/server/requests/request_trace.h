@@ -7,6 +7,7 @@
 
 #include "server/http/server.h"
 #include "server/requests/failed_requests.h"
+#include "server/requests/request_limits.h"
 #include "server/requests/request_work.h"
 #include "server/requests/route_figures.h"
 #include "server/telemetry/request_spans.h"
@@ -31,6 +32,9 @@ struct TraceOptions {
   std::shared_ptr<RequestSpans> spans = {};  ///< end with the answer; null: the request is not traced
   RouteFigures* figures = nullptr;           ///< gets the status and the time of the answer; null: nobody does
   std::string_view method, route;            ///< for the figures
+  std::optional<RequestNames> names = {};    ///< empty: as name_request() has them
+  /// Ends with the answer, which tells what is left of its limits; null: nobody limits the request.
+  std::shared_ptr<LimitedRequest> limited = {};
 };
 
 /// The exchange with its request id: answers carry X-Request-Id, the client's where it sent a usable one, and

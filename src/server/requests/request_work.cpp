@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "server/requests/request_limits.h"
+
 namespace gpux::server {
 
 void grow_share(MemoryShare& share, const std::shared_ptr<MemoryBudget>& memory, std::uint64_t bytes,
@@ -28,6 +30,10 @@ std::shared_ptr<MemoryShare> RequestWork::hold(std::uint64_t bytes, std::string_
   auto share = std::make_shared<MemoryShare>(memory);
   grow_share(*share, memory, bytes, what);
   return share;
+}
+
+void RequestWork::add_tokens(std::uint64_t count) const {
+  if (limited) limited->add_tokens(count);
 }
 
 Error current_error() noexcept {

@@ -14,6 +14,7 @@
 
 namespace gpux::server {
 
+class LimitedRequest;
 class MemberRules;
 class RequestReaders;
 class RequestSpans;
@@ -62,8 +63,11 @@ struct RequestWork {
   std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
   std::stop_source stop;                 ///< its client has left
   RequestDeadline deadline;
-  MemberRules* member_rules = nullptr;       ///< null: unknown members are refused
-  std::shared_ptr<RequestSpans> spans = {};  ///< null: the request is not traced
+  MemberRules* member_rules = nullptr;           ///< null: unknown members are refused
+  std::shared_ptr<RequestSpans> spans = {};      ///< null: the request is not traced
+  std::shared_ptr<LimitedRequest> limited = {};  ///< counts the tokens that it takes; null: nobody does
+
+  void add_tokens(std::uint64_t count) const;
 
   [[nodiscard]] Cancellation cancellation() const { return Cancellation(stop.get_token(), deadline.time()); }
 

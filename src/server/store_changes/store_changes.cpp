@@ -105,6 +105,14 @@ std::optional<std::string> StoreChanges::served_name(const std::string& requeste
   return found->reference.tag == "latest" ? found->reference.name : found->reference.text();
 }
 
+std::string StoreChanges::stored_digest(const std::string& requested) const {
+  std::string digest;
+  (void)failure_of([&] {
+    if (const std::optional<StoredModel> found = find(requested)) digest = found->digest;
+  });
+  return digest;
+}
+
 std::uint64_t StoreChanges::pull(const std::string& reference, StoreJobs::Listener listener) {
   (void)model_to_pull(reference);
   // As it is written: another digest, revision or file of the same model is another pull.

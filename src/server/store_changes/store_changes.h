@@ -42,6 +42,10 @@ class StoreChanges {
   /// it. Empty where there is none. Error storage.
   [[nodiscard]] std::optional<std::string> served_name(const std::string& requested) const;
 
+  /// The digest of the stored model that a request calls so, as served_name() finds it; empty where there is none, or
+  /// it cannot be read.
+  [[nodiscard]] std::string stored_digest(const std::string& requested) const;
+
   /// Whether the text is a reference that pull() takes.
   [[nodiscard]] static bool is_reference(const std::string& text) noexcept;
 

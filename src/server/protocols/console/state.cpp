@@ -203,10 +203,13 @@ Json server_of(ServiceState& service) {
     for (const GrpcMethodCounts& method : service.grpc_counts->methods()) calls += method.in_flight();
   }
   const auto uptime = std::chrono::steady_clock::now() - service.started;
+  const std::shared_ptr<const AccessRules> rules = service.options.access->rules();
+  const ApiKeys& keys = rules->keys;
   return {{"version", gpux::version()},
           {"uptime_seconds", std::chrono::duration<double>(uptime).count()},
           {"is_ready", service.is_ready.load()},
-          {"has_keys", !service.options.api_keys.empty()},
+          {"has_keys", keys.are_required()},
+          {"has_admin_keys", keys.has_admin_keys()},
           {"serves_store", service.changes.options().serves_store},
           {"resident_bytes", resident_bytes()},
           {"request_memory_bytes", http.held_bytes},

@@ -55,7 +55,7 @@ void predict(const RouteCall& call) {
 }
 
 constexpr RouteContract predict_contract{
-    .answering = Answering::in_turn, .fields = predict_fields, .describe = describe_predict};
+    .answering = Answering::in_turn, .fields = predict_fields, .describe = describe_predict, .is_cacheable = true};
 
 constexpr std::array<Route, 1> table{{
     {"POST", "/v1/models/{name}:predict",

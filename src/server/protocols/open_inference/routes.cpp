@@ -231,19 +231,32 @@ void repository_index(const RouteCall& call) {
   call.exchange->respond(http::Response::json(200, text + "]"));
 }
 
+void answer_change(http::Exchange& exchange, const std::optional<Error>& error) {
+  exchange.respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+}
+
 void repository_load(const RouteCall& call) {
   read_no_parameters(call.request().body.text(), {});
-  call.service.repository.load(
-      name_for(call), deadline_of(call.request()), [exchange = call.exchange](const std::optional<Error>& error) {
-        exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
-      });
+  const std::string name = name_for(call);
+  ModelRepository& repository = call.service.repository;
+  const std::shared_ptr<AuditedChange> change = audit(call, "load", name);
+  audited(*change, [&] {
+    repository.load(name, deadline_of(call.request()),
+                    [exchange = call.exchange, change, name, &repository](const std::optional<Error>& error) {
+                      answer_change(*exchange, change->end(error, repository.digest(name)));
+                    });
+  });
 }
 
 void repository_unload(const RouteCall& call) {
   // No model of gpux depends on another.
   read_no_parameters(call.request().body.text(), {"unload_dependents"});
-  call.service.repository.unload(name_for(call), [exchange = call.exchange](const std::optional<Error>& error) {
-    exchange->respond(error ? error_response(*error, Protocol::open_inference) : http::Response::json(200, "{}"));
+  const std::string name = name_for(call);
+  const std::shared_ptr<AuditedChange> change = audit(call, "unload", name);
+  audited(*change, [&] {
+    call.service.repository.unload(
+        name, [exchange = call.exchange, change, digest = call.service.repository.digest(name)](
+                  const std::optional<Error>& error) { answer_change(*exchange, change->end(error, digest)); });
   });
 }
 
@@ -293,8 +306,11 @@ void unregister_region(const RouteCall& call) {
 }
 
 constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
-constexpr RouteContract infer_contract{
-    .body = BodyKind::any, .answering = Answering::in_turn, .fields = infer_fields, .describe = describe_infer};
+constexpr RouteContract infer_contract{.body = BodyKind::any,
+                                       .answering = Answering::in_turn,
+                                       .fields = infer_fields,
+                                       .describe = describe_infer,
+                                       .is_cacheable = true};
 constexpr RouteContract repository_index_contract{.describe = describe_index};
 constexpr RouteContract loading_contract{.answering = Answering::by_readiness, .describe = describe_loading};
 
@@ -344,9 +360,9 @@ constexpr std::array<Route, 5> region_table{{
 constexpr std::array<Route, 3> repository_table{{
     {"POST", "/v2/repository/index", "The known models, loaded or not", RouteKey::any, Protocol::open_inference,
      repository_index, repository_index_contract},
-    {"POST", "/v2/repository/models/{name}/load", "Load or reload a model", RouteKey::any, Protocol::open_inference,
+    {"POST", "/v2/repository/models/{name}/load", "Load or reload a model", RouteKey::admin, Protocol::open_inference,
      repository_load, loading_contract},
-    {"POST", "/v2/repository/models/{name}/unload", "Take a model out of service", RouteKey::any,
+    {"POST", "/v2/repository/models/{name}/unload", "Take a model out of service", RouteKey::admin,
      Protocol::open_inference, repository_unload, loading_contract},
 }};
 

@@ -199,7 +199,8 @@ void chat(const RouteCall& call) {
 constexpr RouteContract embeddings_contract{.ability = TextAbility::embed_any,
                                             .answering = Answering::in_turn,
                                             .fields = embedding_fields,
-                                            .describe = describe_embeddings};
+                                            .describe = describe_embeddings,
+                                            .is_cacheable = true};
 constexpr RouteContract complete_contract{.ability = TextAbility::generate,
                                           .answering = Answering::in_turn,
                                           .fields = completion_fields,

@@ -88,12 +88,16 @@ void add_failures(Json& answers, const Route& route, const Operation& described,
     add("424", "the model fails");
   }
   if (route.key != RouteKey::none && keys_are_set) add("401", "a key is needed");
-  if (route.key == RouteKey::change) add("403", "the server accepts no such change from this client");
+  if (route.key == RouteKey::admin || route.key == RouteKey::change) {
+    add("403", "the server accepts no such change from this client");
+  }
   add("404", "no such model");
   add("413", "the body is too large");
   add("415", "an unknown coding");
   if (waits) {
-    if (route.protocol != Protocol::open_inference) add("429", "the queue is full");
+    const bool waits_elsewhere = route.protocol == Protocol::open_inference;
+    add("429",
+        waits_elsewhere ? "a limit of the key is reached" : "the queue is full, or a limit of the key is reached");
     add("504", "the deadline passed");
   }
   if (waits || route.contract.answering == Answering::by_readiness) add("503", "not ready");

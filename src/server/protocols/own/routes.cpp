@@ -175,10 +175,10 @@ void metrics(const RouteCall& call) {
 }
 
 void document(const RouteCall& call) {
-  call.exchange->respond(
-      http::Response::json(200, openapi_json(call.service.repository.models(),
-                                             call.service.repository.name_of(call.service.options.default_model),
-                                             call.service.routes, !call.service.options.api_keys.empty())));
+  call.exchange->respond(http::Response::json(
+      200, openapi_json(call.service.repository.models(),
+                        call.service.repository.name_of(call.service.options.default_model), call.service.routes,
+                        call.service.options.access->rules()->keys.are_required())));
 }
 
 void page(const RouteCall& call) {
@@ -186,12 +186,12 @@ void page(const RouteCall& call) {
   response.headers.add("Content-Type", "text/html; charset=utf-8");
   response.text = openapi_page(call.service.repository.models(),
                                call.service.repository.name_of(call.service.options.default_model), call.service.routes,
-                               !call.service.options.api_keys.empty());
+                               call.service.options.access->rules()->keys.are_required());
   call.exchange->respond(std::move(response));
 }
 
 constexpr RouteContract predict_contract{
-    .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_predict};
+    .body = BodyKind::any, .answering = Answering::in_turn, .describe = describe_predict, .is_cacheable = true};
 constexpr RouteContract by_readiness{.answering = Answering::by_readiness};
 constexpr RouteContract metrics_contract{.describe = describe_metrics};
 constexpr RouteContract page_contract{.describe = describe_page};

@@ -16,15 +16,13 @@
 #include "server/protocols/responses/answers.h"
 #include "server/protocols/responses/operations.h"
 #include "server/protocols/responses/requests.h"
-#include "server/requests/api_keys.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server::responses {
 namespace {
 
-ResponseOwner owner_of(const RouteCall& call) {
-  const http::Headers& headers = call.request().headers;
-  return key_of(call.service.options.api_keys, headers["Authorization"], headers["X-API-Key"]);
+const ResponseOwner& owner_of(const RouteCall& call) {
+  return call.caller->key;
 }
 
 // All items that the request answers: those of the response that it continues, and its own.

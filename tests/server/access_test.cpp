@@ -1,0 +1,78 @@
+#include "server/requests/access.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "base/temporary_folder.h"
+#include "gpux/error.h"
+
+namespace gpux::server {
+namespace {
+
+using Clock = Access::Clock;
+
+struct KeyFile {
+  test::TemporaryFolder folder;
+  std::filesystem::path path = folder.path() / "keys";
+
+  void write(std::string_view text) const { write_file_atomically(path, text); }
+
+  [[nodiscard]] Access open() const {
+    return Access({path}, [path = path](const AccessRules* before) {
+      const std::vector<ApiKey> keys = keys_of_file(read_file(path), path.string());
+      return AccessRules{.keys = ApiKeys(keys, {}, before == nullptr ? nullptr : &before->keys), .limits = {}};
+    });
+  }
+};
+
+bool accepts(Access& access, std::string_view key, Clock::time_point now) {
+  return access.rules(now)->keys.find("", key) != nullptr;
+}
+
+TEST(Access, ReadsItsFilesAgainWhenTheyChange) {
+  const KeyFile file;
+  file.write("first-key-123\n");
+  Access access = file.open();
+  const Clock::time_point now = Clock::now();
+  EXPECT_TRUE(accepts(access, "first-key-123", now));
+  file.write("second-key-456\n");
+  EXPECT_TRUE(accepts(access, "first-key-123", now)) << "it looks once a second";
+  EXPECT_FALSE(accepts(access, "first-key-123", now + std::chrono::seconds(2)));
+  EXPECT_TRUE(accepts(access, "second-key-456", now + std::chrono::seconds(2)));
+  EXPECT_EQ(access.reloads().succeeded, 1U);
+  // The same file is not read again.
+  EXPECT_TRUE(accepts(access, "second-key-456", now + std::chrono::seconds(4)));
+  EXPECT_EQ(access.reloads().succeeded, 1U);
+}
+
+TEST(Access, KeepsTheLastKeysWhereTheFileCannotBeUsed) {
+  const KeyFile file;
+  file.write("first-key-123\n");
+  Access access = file.open();
+  const Clock::time_point now = Clock::now();
+  file.write("# none\n");
+  EXPECT_TRUE(accepts(access, "first-key-123", now + std::chrono::seconds(2)));
+  EXPECT_EQ(access.reloads().failed, 1U);
+  std::filesystem::remove(file.path);
+  EXPECT_TRUE(accepts(access, "first-key-123", now + std::chrono::seconds(4)));
+  EXPECT_EQ(access.reloads().failed, 2U);
+  EXPECT_FALSE(access.reload());
+  EXPECT_TRUE(access.rules()->keys.are_required());
+  file.write("second-key-456\n");
+  EXPECT_TRUE(access.reload());
+  EXPECT_TRUE(accepts(access, "second-key-456", now));
+}
+
+TEST(Access, WithoutFilesStaysAsItIs) {
+  Access access;
+  EXPECT_FALSE(access.rules()->keys.are_required());
+  EXPECT_TRUE(access.reload());
+  EXPECT_EQ(access.reloads().succeeded, 0U);
+}
+
+}  // namespace
+}  // namespace gpux::server
