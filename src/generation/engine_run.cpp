@@ -197,8 +197,8 @@ void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunF
   for (const SequenceId id : ids) fail(id, error);
 }
 
-// The worker process has ended, with all keys and values. The texts go on in the next one with the tokens that they have,
-// but for one that has ended two workers at the same place.
+// The worker process has ended, with all keys and values. The texts go on in the next one with the tokens that they
+// have, but for one that has ended two workers at the same place.
 void Engine::State::go_on(const std::vector<SequenceId>& ids, const RunFailure& failure) {
   for (const SequenceId id : ids) {
     const auto found = running.find(id);
