@@ -59,6 +59,8 @@ using CacheChange = std::variant<OpenCaches, ReserveCaches, CopyCaches, Exchange
 
 /// Changes, in order, and the run behind them, if there are rows.
 struct DecoderCall {
+  /// One more than that of the call before: where one was lost, the slots are not what the caller takes them for.
+  std::uint64_t number = 0;
   std::vector<CacheChange> changes;
   std::size_t first_slot = 0;
   std::vector<std::size_t> past;      ///< of each row

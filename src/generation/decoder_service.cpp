@@ -23,15 +23,19 @@ class DecoderService : public runtime::WorkerService {
 
   [[nodiscard]] NamedValues call(const NamedValues& inputs) override {
     const DecoderCall call = decoder_call_from(inputs);
+    const bool is_first = !call.changes.empty() && std::holds_alternative<OpenCaches>(call.changes.front());
+    if (!is_first && call.number != last_ + 1) caches_.reset();
     for (const CacheChange& change : call.changes) {
       if (const auto* open = std::get_if<OpenCaches>(&change)) {
         this->open(*open);
       } else if (const auto* reserve = std::get_if<ReserveCaches>(&change)) {
+        // Where it fails, this call is none of those that have been made: the next one is refused.
         caches().reserve(reserve->tokens, reserve->sizes);
       } else {
         apply(change);
       }
     }
+    last_ = call.number;
     DecoderAnswer answer{.can_batch = false, .note = {}, .logits = Tensor::allocate(ElementType::float32, {0, 0})};
     if (!call.past.empty()) answer.logits = caches().run(call.first_slot, rows_of(call));
     answer.can_batch = caches().can_batch();
@@ -91,6 +95,7 @@ class DecoderService : public runtime::WorkerService {
   const Runtime& runtime_;
   runtime::SessionReplica session_;
   DecoderSignature signature_;
+  std::uint64_t last_ = 0;  // the number of the last call whose changes were made
   std::unique_ptr<SequenceCaches> caches_;
 };
 

@@ -40,6 +40,11 @@ void Engine::State::watch(const std::stop_token& end) {
     watched.wait(lock, end, [&] { return open != 0; });
     watched.wait_for(lock, end, watch_interval, [] { return false; });
     if (!watched_run) continue;
+    if (is_ending) {
+      // A stop that came before the run itself had no effect.
+      decoder.stop();
+      continue;
+    }
     const Clock::time_point now = Clock::now();
     for (WatchedText& text : watched_run->texts) {
       if (text.unwanted_since) continue;
@@ -48,10 +53,9 @@ void Engine::State::watch(const std::stop_token& end) {
     }
     const auto stop_at = stop_time(*watched_run, shared_run_patience);
     if (!stop_at || *stop_at > now) continue;
+    // With the lock: another run may not begin in between.
     is_run_stopped = true;
-    lock.unlock();
     decoder.stop();
-    lock.lock();
   }
 }
 

@@ -14,8 +14,8 @@ void RemoteCaches::remember(const CacheChange& change) noexcept {
   try {
     changes_.push_back(change);
   } catch (...) {
-    // The slots are no longer what the caller takes them for.
-    worker_ = 0;
+    // The next call is refused: the slots are no longer what the caller takes them for.
+    ++calls_;
   }
 }
 
@@ -27,17 +27,18 @@ void RemoteCaches::compare_rows(std::size_t vocabulary, std::size_t max_tokens) 
 
 void RemoteCaches::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
   if (tokens <= capacity_) return;
-  const bool is_new = worker_ == 0;
-  if (is_new) begin_anew();
+  if (worker_ == 0) begin_anew();
   changes_.emplace_back(ReserveCaches{tokens, sizes});
-  if (is_new && compare_) changes_.emplace_back(*compare_);
+  if (has_to_compare_) changes_.emplace_back(*compare_);
+  has_to_compare_ = false;
   capacity_ = tokens;
 }
 
 void RemoteCaches::begin_anew() {
-  changes_.clear();
-  worker_ = session_.wait_for_worker();
-  changes_.emplace_back(open_);
+  const std::uint64_t worker = session_.wait_for_worker();
+  changes_.assign(1, open_);
+  has_to_compare_ = compare_.has_value();
+  worker_ = worker;
 }
 
 void RemoteCaches::copy(std::size_t from, std::size_t to, std::size_t tokens) {
@@ -64,7 +65,8 @@ Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> ro
     return CachesLost(error, had_taken_run);
   };
   if (worker_ == 0) throw lose(Error(ErrorCode::internal, "the keys and values of a worker process are lost"), false);
-  DecoderCall call{.changes = std::exchange(changes_, {}), .first_slot = first_slot, .past = {}, .tokens = {}};
+  DecoderCall call{
+      .number = ++calls_, .changes = std::exchange(changes_, {}), .first_slot = first_slot, .past = {}, .tokens = {}};
   for (const DecoderRow& row : rows) {
     call.past.push_back(row.past);
     call.tokens.insert(call.tokens.end(), row.tokens.begin(), row.tokens.end());
@@ -79,7 +81,7 @@ Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> ro
   } catch (const isolation::WorkerEnded& ended) {
     throw lose(ended, ended.had_taken_run());
   } catch (const Error& error) {
-    // The service has dropped the slots, or has never had them.
+    // The service has dropped the slots: a change failed, or a call before this one never came.
     if (error.code() == ErrorCode::not_found) throw lose(error, true);
     capacity_ = 0;  // the change that made room may be what failed: the next run asks again
     throw;

@@ -51,6 +51,8 @@ class RemoteCaches : public SequenceCaches {
   runtime::SessionReplica& session_;
   OpenCaches open_;
   std::optional<CompareRows> compare_;  // once it was asked for
+  bool has_to_compare_ = false;         // in the worker, once there is room
+  std::uint64_t calls_ = 0;             // numbers of calls, also of those that were never sent
   std::uint64_t worker_ = 0;            // that has the slots; 0: none
   std::vector<CacheChange> changes_;    // that it has not been told
   std::size_t capacity_ = 0, vocabulary_ = 0;

@@ -53,7 +53,7 @@ void check_memory_size(const Setting<std::string>& said) {
 
 std::span<const Variable> variables() {
   using Request = LoadRequest;
-  static constexpr std::array<Variable, 22> all{{
+  static constexpr std::array<Variable, 24> all{{
       {.name = "GPUX_HOME"},
       {.name = "GPUX_OFFLINE"},
       {.name = "GPUX_ONNXRUNTIME"},

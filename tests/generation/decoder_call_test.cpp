@@ -24,6 +24,7 @@ TEST(DecoderCall, ArrivesAsItWasSent) {
   other.past_key = "past.%d.k";
   other.logits = "scores";
   const DecoderCall call{
+      .number = 77,
       .changes = {OpenCaches{20, 64, other}, ReserveCaches{256, {3, 0, 17}}, CompareRows{32000, 2048},
                   CopyCaches{1, 2, 30}, ExchangeCaches{0, 7, 3, 9}, ReleaseCaches{4, 5, 6}},
       .first_slot = 2,
@@ -32,7 +33,7 @@ TEST(DecoderCall, ArrivesAsItWasSent) {
   };
   EXPECT_EQ(decoder_call_from(values_of(call)), call);
   EXPECT_EQ(decoder_call_from(values_of(DecoderCall())), DecoderCall());
-  const DecoderCall prompt{.changes = {}, .first_slot = 0, .past = {0}, .tokens = {1, 2, 3}};
+  const DecoderCall prompt{.number = 0, .changes = {}, .first_slot = 0, .past = {0}, .tokens = {1, 2, 3}};
   EXPECT_EQ(decoder_call_from(values_of(prompt)), prompt);
 }
 
@@ -41,16 +42,16 @@ TEST(DecoderCall, IsRefusedWhereItMakesNoSense) {
   const std::vector<NamedValues> calls{
       {},
       {{"changes", numbers({})}},
-      {{"changes", numbers({9})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1, -1, 4})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({0, 4, 64})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({1, 4, 1'000'000})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({9})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({2, 1})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({2, 1, -1, 4})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({0, 4, 64})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({1, 4, 1'000'000})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
       {{"changes", numbers({})}, {"names", none}, {"rows", numbers({})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 1, 1})}, {"tokens", numbers({1, 2, 3})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 1})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0})}, {"tokens", numbers({1})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 1})}, {"tokens", numbers({-1})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1, 1})}, {"tokens", numbers({1, 2, 3})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1})}, {"tokens", numbers({})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({1})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1})}, {"tokens", numbers({-1})}},
   };
   for (const NamedValues& call : calls) EXPECT_THROW((void)decoder_call_from(call), Error);
 }

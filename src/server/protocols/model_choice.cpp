@@ -57,8 +57,11 @@ void handle_with(const RouteCall& call, const ModelHandler& handler, const std::
   RouteCall with = call;
   with.exchange = with_verdict(call.exchange, model);
   ResponseCache& cache = call.service.response_cache;
-  const bool is_cacheable = cache.is_on() && call.route != nullptr && call.route->contract.is_cacheable &&
-                            may_be_cached(call.request()) && is_deterministic(*model);
+  // Of shared memory a body has the name alone, and what is in it changes.
+  const bool is_complete = call.service.options.shared_regions == nullptr || call.protocol != Protocol::open_inference;
+  const bool is_cacheable = cache.is_on() && is_complete && call.route != nullptr &&
+                            call.route->contract.is_cacheable && may_be_cached(call.request()) &&
+                            is_deterministic(*model);
   if (is_cacheable) {
     with.exchange = with_cache(with.exchange, cache,
                                {.route = call.route->path,
