@@ -83,7 +83,7 @@ TEST_F(Representations, OneRunGivesBothVectorsOfAText) {
     weights += sparse.indices.size();
     EXPECT_EQ(made[i].sparse, (SparseWeights{.values = sparse.values, .indices = sparse.indices}));
   }
-  EXPECT_GT(weights, 10U);
+  EXPECT_GT(weights, 0U);
   const TextEmbedder splade = embedder_of(test::write_splade_folder(folder_, "logits", "{}"));
   for (const auto& [refusing, representation] :
        {std::pair(&splade, Representation::dense), std::pair(&embedder, Representation::sparse)}) {
