@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,24 +17,23 @@ ADD = REPOSITORY / "tests" / "models" / "add.onnx"
 MANUAL = REPOSITORY / "examples" / "manual"
 
 
-def children():
+def children() -> list[int]:
     """Process ids of the children of this process whose name is that of a worker."""
     found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat") as file:
-                stat = file.read()
+            stat = (process / "stat").read_text()
         except OSError:
             continue
         command, rest = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
         if command == "gpux-worker" and int(rest[1]) == os.getpid():
-            found.append(int(name))
+            found.append(int(process.name))
     return found
 
 
-def test_a_model_in_a_worker_answers_as_in_this_process():
+def test_a_model_in_a_worker_answers_as_in_this_process() -> None:
     here, there = gpux.Runtime(ADD), gpux.Runtime(ADD, isolation="process")
     x = np.array([[1, 2, 3]], dtype=np.float32)
     assert np.array_equal(here.run({"x": x})["y"], there.run({"x": x})["y"])
@@ -45,7 +45,7 @@ def test_a_model_in_a_worker_answers_as_in_this_process():
     here.close()
 
 
-def test_a_worker_that_ends_is_replaced():
+def test_a_worker_that_ends_is_replaced() -> None:
     with gpux.Runtime(ADD, isolation="process") as model:
         x = np.array([[1, 2, 3]], dtype=np.float32)
         expected = model.run({"x": x})["y"]
@@ -59,13 +59,13 @@ def test_a_worker_that_ends_is_replaced():
         assert children() != [worker]
 
 
-def test_a_sandbox_implies_a_worker():
+def test_a_sandbox_implies_a_worker() -> None:
     with gpux.Runtime(ADD, sandbox="on") as model:
         assert "sandboxed: " in str(model.verdict)
         assert len(children()) == 1
 
 
-def test_a_generator_in_a_worker_gives_the_same_text():
+def test_a_generator_in_a_worker_gives_the_same_text() -> None:
     with gpux.Generator(MANUAL) as here, gpux.Generator(MANUAL, isolation="process") as there:
         settings = {"max_tokens": 12, "temperature": 0.7, "seed": 3}
         assert there.generate("a text", **settings).text == here.generate("a text", **settings).text
@@ -79,7 +79,7 @@ def test_a_generator_in_a_worker_gives_the_same_text():
         ({"sandbox": "on", "isolation": "thread"}, "a sandbox requires isolation 'process'"),
     ],
 )
-def test_mistakes_are_named(arguments, message):
+def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(gpux.Usage, match=message):
         gpux.Runtime(ADD, **arguments)
 
@@ -94,7 +94,9 @@ def test_mistakes_are_named(arguments, message):
         ),
     ],
 )
-def test_a_program_of_another_build_is_refused(command, message, tmp_path, monkeypatch):
+def test_a_program_of_another_build_is_refused(
+    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = tmp_path / "gpux"
     other.write_text("#!/bin/sh\n" + command.format(program=program()) + "\n")
     other.chmod(0o755)
