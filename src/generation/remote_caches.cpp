@@ -29,7 +29,7 @@ void RemoteCaches::reserve(std::size_t tokens, const std::vector<std::size_t>& s
   if (tokens <= capacity_) return;
   if (worker_ == 0) begin_anew();
   changes_.emplace_back(ReserveCaches{tokens, sizes});
-  if (has_to_compare_) changes_.emplace_back(*compare_);
+  if (has_to_compare_ && compare_) changes_.emplace_back(*compare_);
   has_to_compare_ = false;
   capacity_ = tokens;
 }
