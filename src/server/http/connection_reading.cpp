@@ -70,7 +70,7 @@ Task<bool> Connection::handshake() {
     tls_->async_handshake(net::ssl::stream_base::server,
                           [handler = std::move(handler)](const ErrorNumber& error) mutable { handler(error); });
   });
-  if (!outcome.error) certificate_name_ = client_name(tls_->native_handle());
+  if (!outcome.error && tls_) certificate_name_ = client_name(tls_->native_handle());
   co_return !outcome.error;
 }
 
