@@ -59,7 +59,7 @@ class FileStore final : public VectorStore {
   bool has(const std::string& id) override { return (writes() || read()) && indices().contains(id_bytes(id)); }
 
   std::uint64_t count() override {
-    if (writes()) return indices_->size();
+    if (writes()) return indices().size();
     return read() ? read_->points.size() : 0;
   }
 
@@ -155,7 +155,7 @@ void FileStore::create(const CollectionFacts& facts) {
     require_collection();
     return;
   }
-  accept_vectors(*facts_, facts, url_.shown);
+  accept_vectors(*facts_, facts, url_.shown);  // NOLINT(bugprone-unchecked-optional-access): read() has set it
 }
 
 void FileStore::append(const std::string& segment) {
@@ -184,6 +184,7 @@ void FileStore::upsert(std::span<const Point> points) {
     written.push_back(point);
     if (const auto before = known.find(id); before != known.end()) replaced.push_back(before->second);
   }
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): require_collection() has set it
   append(point_segment(written, facts_->dimension, replaced));
   for (const Point* point : written) known[id_bytes(point->id)] = static_cast<std::uint32_t>(points_++);
 }
