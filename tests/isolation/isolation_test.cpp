@@ -924,7 +924,8 @@ TEST_F(Worker, IsRefusedWhereItCannotWork) {
   options.optimized_model = "optimized.onnx";
   EXPECT_THAT(refusal(options), HasSubstr("does not support writing an optimized graph"));
   set_worker_program({});
-  EXPECT_THAT(refusal(in_worker()), HasSubstr("isolation 'process' requires the gpux program, which is not beside the library of '"));
+  EXPECT_THAT(refusal(in_worker()),
+              HasSubstr("isolation 'process' requires the gpux program, which is not beside the library of '"));
 }
 
 TEST_F(Worker, EndsWithItsModel) {
