@@ -207,7 +207,7 @@ DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, s
   answer.note = note.front().substr(0, max_note_bytes);
   const Shape& shape = answer.logits.shape();
   if (shape.size() != 2 || shape[0] != static_cast<std::int64_t>(rows)) refuse();
-  constexpr std::int64_t most = 1 << 28;
+  constexpr std::int64_t most = 1 << 22;  // of tokens that a model knows
   if (rows != 0 && (shape[1] < 1 || shape[1] > most)) refuse();
   if (rows != 0 && vocabulary != 0 && shape[1] != static_cast<std::int64_t>(vocabulary)) refuse();
   return answer;

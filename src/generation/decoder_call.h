@@ -11,8 +11,7 @@
 #include "gpux/tensor.h"
 #include "isolation/value_encoding.h"
 
-/// What the keys and values of a decoder in a worker process are told, and what comes back: the functions of
-/// SequenceCaches as values. Pure.
+/// The functions of SequenceCaches as values, for a decoder in a worker process: its calls and its answers. Pure.
 namespace gpux::generation {
 
 /// Begins anew with empty slots, and says which inputs and outputs the model has.
@@ -73,7 +72,7 @@ NamedValues values_of(const DecoderCall& call);
 /// Error internal: it is no such call.
 DecoderCall decoder_call_from(const NamedValues& values);
 
-/// What SequenceCaches says of itself, and what a run gave.
+/// The properties of SequenceCaches, and the result of a run.
 struct DecoderAnswer {
   bool can_batch = false;
   std::string note;  ///< empty: none

@@ -184,9 +184,12 @@ void Engine::State::run_decode() {
 }
 
 // A device without memory for all texts may have it for the shorter ones.
-void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure) {
+void Engine::State::end_after_run(std::vector<SequenceId> ids, const RunFailure& failure) {
   const Error& error = failure.error;
-  if (failure.was_stopped) end_unwanted();
+  if (failure.was_stopped) {
+    end_unwanted();
+    std::erase_if(ids, [&](SequenceId id) { return !running.contains(id); });
+  }
   if (failure.has_lost_caches) return go_on(ids, failure);
   // Those that are left run again.
   if (failure.was_stopped && error.code() == ErrorCode::interrupted) return;
@@ -201,9 +204,7 @@ void Engine::State::end_after_run(const std::vector<SequenceId>& ids, const RunF
 // have, but for one that has ended two workers at the same place.
 void Engine::State::go_on(const std::vector<SequenceId>& ids, const RunFailure& failure) {
   for (const SequenceId id : ids) {
-    const auto found = running.find(id);
-    if (found == running.end() || !failure.had_taken_run || found->second.sequence->may_go_on()) continue;
-    fail(id, failure.error);
+    if (failure.had_taken_run && !running.at(id).sequence->may_go_on()) fail(id, failure.error);
   }
   while (!running.empty()) preempt(running.begin()->first);
   clear_kept();

@@ -99,7 +99,7 @@ struct Engine::State {
   bool advance(SequenceId id, std::span<const float> logits);
   void run_prompt(SequenceId id, std::size_t tokens);
   void run_decode();
-  void end_after_run(const std::vector<SequenceId>& ids, const RunFailure& failure);
+  void end_after_run(std::vector<SequenceId> ids, const RunFailure& failure);
   void go_on(const std::vector<SequenceId>& ids, const RunFailure& failure);
   void end_longest(const std::vector<SequenceId>& ids, const Error& error);
 

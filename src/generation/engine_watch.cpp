@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 
 // How often a run is looked at: a text is late by that much more.
 constexpr std::chrono::milliseconds watch_interval{50};
-// How long a run that others wait for may go on with a text that nobody waits for.
+// How long a run may continue if one of its texts is no longer wanted and the others are.
 constexpr std::chrono::milliseconds shared_run_patience{5000};
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace gpux::generation {
 
 /// Keys and values in a worker process, beside the model. What changes them is remembered, and goes to the worker with
-/// the next run: a step costs one message each way. The logits of a run lie in memory that the worker may write to as
+/// the next run: a step costs one message each way. The logits of a run are in memory that the worker may write to as
 /// long as they are held.
 class RemoteCaches : public SequenceCaches {
  public:
@@ -50,7 +50,7 @@ class RemoteCaches : public SequenceCaches {
 
   runtime::SessionReplica& session_;
   OpenCaches open_;
-  std::optional<CompareRows> compare_;  // once it was asked for
+  std::optional<CompareRows> compare_;  // empty before compare_rows()
   bool has_to_compare_ = false;         // in the worker, once there is room
   std::uint64_t calls_ = 0;             // numbers of calls, also of those that were never sent
   std::uint64_t worker_ = 0;            // that has the slots; 0: none
