@@ -17,23 +17,14 @@
 #include "gpux/embedder.h"
 #include "gpux/error.h"
 #include "gpux/pipeline.h"
+#include "library/expect_error.h"
 #include "pipeline/task_folder.h"
 
 namespace gpux {
 namespace {
 
+using test::expect_error;
 using testing::HasSubstr;
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    EXPECT_THAT(error.message(), HasSubstr(text));
-  }
-}
 
 class Collections : public testing::Test {
  protected:

@@ -26,24 +26,15 @@
 #include "gpux/store.h"
 #include "gpux/zero_shot_images.h"
 #include "importer/import_model.h"
+#include "library/expect_error.h"
 #include "pipeline/task_folder.h"
 
 namespace gpux {
 namespace {
 
+using test::expect_error;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Call>
-void expect_error(ErrorCode code, const std::string& text, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.message();
-    EXPECT_THAT(error.message(), HasSubstr(text));
-  }
-}
 
 // gpux.yml without what says how scores are made.
 std::string without_zero_shot(const std::string& yaml) {

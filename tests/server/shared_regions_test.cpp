@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/refusal.h"
 #include "gpux/error.h"
 #include "server/http/message.h"
 #include "server/protocols/open_inference/messages.h"
@@ -58,16 +59,6 @@ class SharedObject {
   UniqueFd object_;
 };
 
-std::string message_of_failure(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_input) << error.message();
-    return error.message();
-  }
-  return "no error";
-}
-
 TEST(ObjectName, IsOneOfThePrefixWithoutASecondSlash) {
   for (const char* name : {"/a", "/infer-1", "/..a"}) EXPECT_EQ(object_name_problem(name, "/"), "") << name;
   EXPECT_EQ(object_name_problem("/infer-1", "/infer-"), "");
@@ -86,11 +77,11 @@ TEST(SharedRegions, AreRegisteredOnceAndListedByName) {
   regions.add(b);
   regions.add(a);
   EXPECT_THAT(regions.all(), ElementsAre(a, b));
-  EXPECT_THAT(message_of_failure([&] { regions.add(a); }), HasSubstr("'a' already"));
+  EXPECT_THAT(test::refusal([&] { regions.add(a); }), HasSubstr("'a' already"));
   regions.remove("a");
   regions.remove("a");
   EXPECT_THAT(regions.all(), ElementsAre(b));
-  EXPECT_THAT(message_of_failure([&] { (void)regions.find("a"); }), HasSubstr("no shared memory region 'a'"));
+  EXPECT_THAT(test::refusal([&] { (void)regions.find("a"); }), HasSubstr("no shared memory region 'a'"));
   regions.remove_all();
   EXPECT_TRUE(regions.all().empty());
 }
@@ -98,9 +89,7 @@ TEST(SharedRegions, AreRegisteredOnceAndListedByName) {
 TEST(SharedRegions, RefuseWhatIsNotThere) {
   const SharedObject object(64);
   SharedRegions regions("/gpux-test-");
-  const auto refusal = [&](SharedRegionPlace place) {
-    return message_of_failure([&] { regions.add(std::move(place)); });
-  };
+  const auto refusal = [&](SharedRegionPlace place) { return test::refusal([&] { regions.add(std::move(place)); }); };
   EXPECT_THAT(refusal({"r", object.name(), 0, 65}), HasSubstr("has 64 bytes, and 65 from byte 0"));
   EXPECT_THAT(refusal({"r", object.name(), 60, 5}), HasSubstr("5 from byte 60"));
   EXPECT_THAT(refusal({"r", object.name(), 0, 0}), HasSubstr("0 from byte 0"));
@@ -174,7 +163,7 @@ TEST(SharedMemory, RefusesWhatIsNotInTheRegion) {
   const auto refusal = [&](const std::string& parameters, const InferReading& with, const std::string& more = "") {
     const std::string json = R"({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 2], "parameters": {)" +
                              parameters + "}" + more + "}]}";
-    return message_of_failure([&] { (void)read_infer_call(http::make_body(json), std::nullopt, pairs(), with); });
+    return test::refusal([&] { (void)read_infer_call(http::make_body(json), std::nullopt, pairs(), with); });
   };
   const std::string region = R"("shared_memory_region": "r")", size = R"(, "shared_memory_byte_size": )";
   EXPECT_THAT(refusal(region + size + "16", {}), HasSubstr("shared memory is not served"));
@@ -203,11 +192,11 @@ TEST(SharedMemory, TakesNoOutputThatIsLongerThanItsPlace) {
     output.shared = SharedRange{regions.find("r"), 0, byte_size};
     call.outputs.push_back(output);
     const NamedValues outputs{{"y", Tensor::of<float>({1, 2}, std::vector<float>{7, 8})}};
-    return message_of_failure([&] {
+    return test::refusal([&] {
       (void)write_infer_response({.model_name = "m", .model_version = "1", .call = call, .outputs = outputs});
     });
   };
-  EXPECT_EQ(write(8), "no error");
+  EXPECT_EQ(write(8), "nothing was refused");
   EXPECT_THAT(write(7), HasSubstr("output 'y' has 8 bytes, and shared_memory_byte_size is 7"));
   object.resize(4);
   EXPECT_THAT(write(8), HasSubstr("has become shorter"));

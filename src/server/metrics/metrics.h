@@ -44,6 +44,9 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
 /// The counters of prometheus_text() as JSON, with the provider of each model.
 std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
 
+/// The device that the session of a provider is on; otherwise the first that the provider lists. Empty: there is none.
+std::string device_name(const ProviderAttempt& attempt);
+
 /// Whether an Accept field asks for JSON rather than text.
 bool prefers_json(std::string_view accept);
 

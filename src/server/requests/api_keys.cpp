@@ -136,7 +136,7 @@ void ApiKeys::add(const ApiKey& key, bool is_admin, const ApiKeys* before) {
 
 const KeyHolder* ApiKeys::find(std::string_view authorization, std::string_view x_api_key) const {
   if (holders_.empty()) return nullptr;
-  // A look-up by the digest tells whoever measures it of the digest alone, which is of no use without the key.
+  // The time of a look-up depends on the digest alone, which is of no use without the key.
   return find_digest(sha256_of(sent_key(authorization, x_api_key)));
 }
 

@@ -81,7 +81,7 @@ class AuditedChange {
   AuditedChange(const AuditedChange&) = delete;
   AuditedChange& operator=(const AuditedChange&) = delete;
 
-  /// Writes what became of it, before the answer. Gives what the client is told: `error`, or that the line could not
+  /// Writes what became of it, before the answer. Returns the error for the client: `error`, or that the line could not
   /// be written. Only the first call writes. Any thread.
   std::optional<Error> end(const std::optional<Error>& error, std::string digest = {});
 

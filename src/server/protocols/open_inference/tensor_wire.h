@@ -48,11 +48,11 @@ struct InferReading {
   std::function<void(std::uint64_t bytes)> hold;
 };
 
-/// A tensor of an input that lies in shared memory: a copy. Errors as of read_binary_tensor() and SharedRegion.
+/// A copy of an input that is in shared memory. Errors as of read_binary_tensor() and SharedRegion.
 Tensor read_shared_tensor(const SharedRange& range, const InferReading& reading, ElementType type, const Shape& shape,
                           const std::string& name);
 
-/// Where the parameters of a tensor say it lies. `what`: "input 'x': ". Errors invalid_input.
+/// The range of shared memory that the parameters of a tensor name. `what`: "input 'x': ". Errors invalid_input.
 SharedRange shared_range(const InferReading& reading, std::string_view region, std::optional<std::uint64_t> byte_size,
                          std::uint64_t offset, const std::string& what);
 
