@@ -240,7 +240,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
 
 std::string Service::metrics_page() {
   const auto models = state_.repository.models_in_use();
-  return prometheus_text(models, transport_counts(state_));
+  return prometheus_text(models, transport_counts(state_), WithExemplars::yes);
 }
 
 http::Admitted Service::admit(const http::Request& request) const {

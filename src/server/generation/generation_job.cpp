@@ -162,10 +162,11 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
   ModelStatistics& statistics = model_->statistics();
   statistics.last_answer = now.time_since_epoch().count();
   Clock::time_point& last = last_token_[choice];
+  const SpanContext* traced = work_.request.spans ? &work_.request.spans->context() : nullptr;
   if (last == Clock::time_point{}) {
-    statistics.generation.time_to_first_token.add(now - work_.asked.arrived);
+    statistics.generation.time_to_first_token.add(now - work_.asked.arrived, traced);
   } else {
-    statistics.generation.time_between_tokens.add(now - last);
+    statistics.generation.time_between_tokens.add(now - last, traced);
   }
   last = now;
   if (work_.request.spans) note_token(choice, now);

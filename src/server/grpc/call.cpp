@@ -86,6 +86,11 @@ Status status_of(const Error& error) {
   return {code, error.message()};
 }
 
+RequestSpans::End end_of(const Status& status) {
+  const StatusCode code = status.error_code();
+  return grpc_end(code, grpc_code_names.at(static_cast<std::size_t>(code)), status.error_message());
+}
+
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes) {
   MemoryShare share(state.memory);
   if (share.grow(bytes)) return share;
@@ -231,8 +236,26 @@ Caller Call::caller() const {
   return caller;
 }
 
+std::shared_ptr<RequestSpans> Call::begin_spans(Clock::time_point came) const {
+  const Tracer* tracer = state_->options.tracer.get();
+  if (tracer == nullptr) return nullptr;
+  const std::string_view path = method_.path.substr(1);
+  auto spans = tracer->begin(std::string(path), metadata_of(wire_->context, "traceparent"), came);
+  if (!spans) return nullptr;
+  const std::size_t slash = path.find('/');
+  spans->set("rpc.system", std::string("grpc"));
+  spans->set("rpc.service", std::string(path.substr(0, slash)));
+  spans->set("rpc.method", std::string(path.substr(slash + 1)));
+  spans->set("client.address", address_of(peer_name(wire_->context.peer())));
+  spans->set("gpux.request.id", names_.id);
+  return spans;
+}
+
 void Call::begin_or_refuse(KeyNeed need) {
   ::grpc::ServerContext& context = wire_->context;
+  if (method_.is_traced) spans_ = begin_spans(arrived_);
+  // The span that is recorded is the one in the answer to the client.
+  if (spans_ && !names_.traceparent.empty()) names_.traceparent = spans_->context().traceparent();
   context.AddInitialMetadata("x-request-id", names_.id);
   if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
   if (const auto problem = key_problem(need)) {
@@ -351,6 +374,7 @@ void Call::keep_failure(StatusCode code, const std::string& reason) const {
 
 void Call::finish(const Status& status) {
   code_ = status.error_code();
+  failure_ = status.error_message();
   keep_failure(code_, status.error_message());
   // Nothing was begun that a retry would repeat: the client may come again after a second.
   if (code_ == StatusCode::UNAVAILABLE) wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
@@ -408,6 +432,7 @@ void Call::end() {
   const StatusCode code = final_code();
   if (is_last_out_ && code == StatusCode::OK) count_sent();
   ++method_.counts->ended.at(static_cast<std::size_t>(code));
+  if (spans_) spans_->end(end_of({code, failure_}));
   if (state_->options.log_requests) {
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived_).count();
     std::vector<log::Field> fields{{"method", "gRPC"},
@@ -417,7 +442,11 @@ void Call::end() {
                                    {"ms", fmt::format("{:.3f}", milliseconds)},
                                    {"peer", peer_},
                                    {"request", names_.id}};
-    if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
+    if (spans_) {
+      fields.push_back({"trace", spans_->context().traceparent()});
+    } else if (!names_.traceparent.empty()) {
+      fields.push_back({"trace", names_.traceparent});
+    }
     log::write(log::Level::info, "answered", fields);
   }
   outgoing_.Clear();

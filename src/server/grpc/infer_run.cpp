@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/models/run_spans.h"
+#include "server/telemetry/request_spans.h"
+
 namespace gpux::server {
 
 using Clock = std::chrono::steady_clock;
@@ -18,9 +21,17 @@ InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request, 
 void InferRun::start(ModelRepository& repository) {
   const auto self = shared_from_this();
   try {
+    const std::string &name = request_->model_name(), &version = request_->model_version();
+    if (const std::shared_ptr<ServedModel> model = repository.use_ready(name, version)) {
+      submit_to(model);
+      return;
+    }
     repository.use(
-        request_->model_name(), request_->model_version(),
-        [self](const std::shared_ptr<ServedModel>& model) { self->submit_to(model); },
+        name, version,
+        [self, asked = Clock::now()](const std::shared_ptr<ServedModel>& model) {
+          add_phase(self->work_.spans, "load", asked);
+          self->submit_to(model);
+        },
         [self](const Error& error) { self->end(error, {}); }, work_.deadline.time());
   } catch (const Error& error) {
     end(error, {});
@@ -44,6 +55,10 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     if (const auto timeout = call->timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     if (const auto timeout = model->options().timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     call->run.arrived = arrived_;
+    if (work_.spans) {
+      work_.spans->set("gpux.model", model->name());
+      work_.spans->set("gpux.verdict", model->ran_on().header);
+    }
     const Pending pending = submit_infer(
         model, std::move(call->run), work_,
         [self = shared_from_this(), model, call, share](runtime::InferAnswer&& answer) {

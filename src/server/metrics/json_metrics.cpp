@@ -176,10 +176,4 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
   return page.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-bool prefers_json(std::string_view accept) {
-  const std::string text = lower(accept);
-  const std::size_t json = text.find("application/json");
-  return json != std::string::npos && json < std::min(text.find("text/"), text.find("application/openmetrics"));
-}
-
 }  // namespace gpux::server

@@ -75,6 +75,28 @@ std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedM
   return bytes;
 }
 
+namespace {
+
+// A load serves whoever asks for the model later: it is in the trace of no request.
+void trace_load(const Tracer* tracer, const ModelSource& source, const ServedModel* loaded,
+                const std::optional<Error>& failure, RequestSpans::Clock::time_point start) {
+  if (tracer == nullptr) return;
+  const auto spans = tracer->begin("load model", {}, start, SpanKind::internal);
+  if (!spans) return;
+  spans->set("gpux.model", source.name);
+  spans->set("gpux.model.version", source.version);
+  if (loaded != nullptr) {
+    spans->set("gpux.model.digest", loaded->digest());
+    spans->set("gpux.verdict", loaded->ran_on().header);
+  }
+  const std::string result = failure ? "failed" : "succeeded";
+  spans->end({.status = {"gpux.load.result", result},
+              .error_type = failure ? std::string(to_string(failure->code())) : "",
+              .error = failure ? for_clients(*failure).message() : ""});
+}
+
+}  // namespace
+
 ModelLoader::Trial ModelLoader::try_load(const ModelSource& source,
                                          const std::shared_ptr<ModelStatistics>& statistics) const {
   Trial trial;
@@ -102,7 +124,9 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     statistics = entry.statistics;
   }
   const std::uint64_t before = resident_bytes();
+  const auto start = RequestSpans::Clock::now();
   const Trial trial = try_load(source, statistics);
+  trace_load(state_.options.tracer.get(), source, trial.loaded.get(), trial.failure, start);
   const std::shared_ptr<ServedModel>& loaded = trial.loaded;
   const std::optional<Error>& failure = trial.failure;
   const std::uint64_t size = resident_bytes();

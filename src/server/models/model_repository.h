@@ -15,6 +15,7 @@
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"
 #include "server/models/served_model.h"
+#include "server/telemetry/tracer.h"
 
 namespace gpux::server {
 
@@ -46,6 +47,7 @@ struct RepositoryOptions {
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
+  std::shared_ptr<const Tracer> tracer = {};  ///< each load is a trace of its own; null: it is none
 };
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each
