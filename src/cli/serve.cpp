@@ -352,6 +352,9 @@ std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags
   options.tracer = service.tracer;
   options.idle_unload = flags.idle_unload.value_or(std::chrono::milliseconds(0));
   const auto models = std::make_shared<server::ServedModels>(flags);
+  options.configure = [models](const std::string& name, const std::optional<std::string>& json) {
+    return models->configure(name, json);
+  };
   auto repository = std::make_unique<server::ModelRepository>([models] { return models->look(); }, options);
   repository->load_all();
   const std::vector<std::string> names = repository->names();

@@ -232,7 +232,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
   if (is_limited(*match.route)) {
     const Caller caller = caller_of(request, *rules);
     if (const auto refused = state_.options.limiter->admit(caller, rules->limits)) {
-      return limit_response(*refused, caller, match.protocol);
+      return limit_response(*refused, message_of(*refused, caller), match.protocol);
     }
   }
   return std::nullopt;
@@ -313,7 +313,7 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
                                  .names = std::move(names),
                                  .limited = std::move(limited)});
   if (too_much) {
-    traced->respond(limit_response(*too_much, *caller, match.protocol));
+    traced->respond(limit_response(*too_much, message_of(*too_much, *caller), match.protocol));
     return;
   }
   RouteCall call{.service = state_,

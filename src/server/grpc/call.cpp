@@ -264,10 +264,7 @@ void Call::begin_or_refuse(KeyNeed need) {
   }
   if (method_.path == infer_method) {
     if (const auto refusal = begin_limited(limited_)) {
-      if (!claim_end()) return;
-      context.AddTrailingMetadata("retry-after", std::to_string(retry_after(*refusal).count()));
-      context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(refusal->wait.count()));
-      finish({StatusCode::RESOURCE_EXHAUSTED, message_of(*refusal, caller())});
+      if (claim_end()) finish_refused(*refusal, message_of(*refusal, caller()));
       return;
     }
   }
@@ -382,6 +379,12 @@ void Call::finish(const Status& status) {
   wire_->stream.Finish(status, &finished_);
 }
 
+void Call::finish_refused(const LimitRefusal& refusal, const std::string& message) {
+  wire_->context.AddTrailingMetadata("retry-after", std::to_string(retry_after(refusal).count()));
+  wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(refusal.wait.count()));
+  finish({StatusCode::RESOURCE_EXHAUSTED, message});
+}
+
 void Call::finish_with(const ::grpc::ByteBuffer& answer, const std::optional<Clock::time_point>& deadline) {
   MemoryShare memory;
   try {
@@ -473,6 +476,10 @@ class Answer::Writer : public Call {
     if (claim_end()) finish(status_of(error));
   }
 
+  void refuse(const LimitRefusal& refusal, const std::string& message) {
+    if (claim_end()) finish_refused(refusal, message);
+  }
+
   void call_when_gone(std::function<void()> callback) {
     {
       const std::lock_guard lock(mutex_);
@@ -544,6 +551,10 @@ void Answer::respond(const ::grpc::ByteBuffer& message, const std::optional<Cloc
 
 void Answer::fail(const Error& error) const {
   writer_->fail(error);
+}
+
+void Answer::refuse(const LimitRefusal& refusal, const std::string& message) const {
+  writer_->refuse(refusal, message);
 }
 
 void Answer::on_gone(std::function<void()> callback) const {

@@ -198,6 +198,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// Ends the call with this status. Requires claim_end(); nothing may be started afterwards.
   void finish(const ::grpc::Status& status);
+  /// The same for a request beyond a limit, with the time to wait.
+  void finish_refused(const LimitRefusal& refusal, const std::string& message);
   /// The same, bounded as start_write(), and for a request with a deadline by write_grace after it. Where memory is
   /// short, the call fails with UNAVAILABLE.
   void finish_with(const ::grpc::ByteBuffer& answer,
@@ -285,6 +287,8 @@ class Answer {
   void respond(const ::grpc::ByteBuffer& message,
                const std::optional<std::chrono::steady_clock::time_point>& deadline = {}) const;
   void fail(const Error& error) const;
+  /// Beyond a limit.
+  void refuse(const LimitRefusal& refusal, const std::string& message) const;
 
   /// `callback` runs once when the client has left or its deadline has passed before the answer: at once where it has.
   void on_gone(std::function<void()> callback) const;

@@ -105,10 +105,11 @@ class InferStream : public Call, public LastingCall {
     auto run = std::make_shared<InferRun>(
         request, std::move(own), Clock::now(), state()->options.shared_regions,
         [self = self(), number, name = request->model_name(), id = request->id(), spans](
-            const std::optional<Error>& error, const InferMessage& message) {
-          if (spans) spans->end(end_of(error ? status_of(*error) : Status::OK));
-          self->answer(number, error ? stream_failure(error->message(), self->state()->repository.name_of(name), id)
-                                     : stream_answer(message));
+            const std::optional<InferRun::Failure>& failure, const InferMessage& message) {
+          if (spans) spans->end(end_of(failure ? status_of(failure->error) : Status::OK));
+          self->answer(number,
+                       failure ? stream_failure(failure->error.message(), self->state()->repository.name_of(name), id)
+                               : stream_answer(message));
         });
     {
       const std::lock_guard lock(mutex_);

@@ -334,6 +334,30 @@ class Page {
     }
   }
 
+  // Of models with limits.
+  void limits() {
+    std::vector<std::pair<ServedModel*, std::vector<std::pair<std::string_view, std::uint64_t>>>> limited;
+    for (const auto& model : models_) {
+      if (auto given = given_limits(model->limits()); !given.empty())
+        limited.emplace_back(model.get(), std::move(given));
+    }
+    if (limited.empty()) return;
+    constexpr std::string_view limit_name = "gpux_model_limit", refused = "gpux_model_limit_refused_total";
+    family(limit_name, "gauge", "What the operator lets the model take, by the limit");
+    for (const auto& [model, given] : limited) {
+      for (const auto& [name, value] : given)
+        text_ += fmt::format("{}{{{},limit=\"{}\"}} {}\n", limit_name, labels_of(*model), name, value);
+    }
+    family(refused, "counter", "Requests that were refused by a limit of the model");
+    for (const auto& [model, given] : limited) {
+      const std::optional<KeyCounts> counts = model->limited_counts();
+      for (std::size_t limit = 0; counts && limit < limit_names.size(); ++limit) {
+        text_ += fmt::format("{}{{{},limit=\"{}\"}} {}\n", refused, labels_of(*model), limit_names.at(limit),
+                             counts->refused.at(limit));
+      }
+    }
+  }
+
   void access(const TransportCounts& transport) {
     constexpr std::string_view reloads = "gpux_key_reloads_total";
     family(reloads, "counter", "How often the files of keys and limits were read again");
@@ -471,6 +495,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   if (transport.routes != nullptr) page.routes(*transport.routes);
   page.cut_off_answers(transport.http);
   page.members(transport);
+  page.limits();
   page.keys(transport.keys);
   page.access(transport);
   if (transport.cache) page.cache(*transport.cache);

@@ -72,6 +72,13 @@ void handle_with(const RouteCall& call, const ModelHandler& handler, const std::
                                model);
     if (with.exchange == nullptr) return;
   }
+  std::optional<LimitRefusal> refusal;
+  with.work.of_model = model->begin_limited(refusal);
+  if (refusal) {
+    const std::string message = message_of(*refusal, fmt::format("the model '{}'", model->name()));
+    with.exchange->respond(limit_response(*refusal, message, call.protocol));
+    return;
+  }
   handler(with, model);
 }
 
