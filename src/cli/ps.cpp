@@ -32,6 +32,7 @@ struct Answer {
   std::string problem;        ///< why there is none; empty: there is
   std::vector<Json> devices;  ///< of its models, each once
   std::size_t workers = 0, ready_workers = 0;
+  Json limits = Json::object();  ///< by the names of models, of those that have some
 };
 
 std::vector<Json> devices_of(const Json& models) {
@@ -60,6 +61,7 @@ Answer ask(const server::ServerRecord& server) {
     const Json& models = page.at("models");
     answer.devices = devices_of(models);
     for (const Json& model : models) {
+      if (model.contains("limits")) answer.limits[model.at("name").get<std::string>()] = model.at("limits");
       for (const Json& worker : model.value("workers", Json::array())) {
         ++answer.workers;
         if (worker.at("state") == "ready") ++answer.ready_workers;
@@ -109,6 +111,20 @@ std::string summary_of(const std::vector<Json>& devices) {
   return text;
 }
 
+// "digits: memory 2 GB, requests_per_minute 600"
+std::string limits_of(const Json& limits) {
+  std::vector<std::string> models;
+  for (const auto& [model, given] : limits.items()) {
+    std::vector<std::string> parts;
+    for (const auto& [name, value] : given.items()) {
+      const auto number = value.get<std::uint64_t>();
+      parts.push_back(fmt::format("{} {}", name, name == "memory" ? format_bytes(number) : std::to_string(number)));
+    }
+    models.push_back(fmt::format("{}: {}", model, join(parts)));
+  }
+  return models.empty() ? "-" : fmt::format("{}", fmt::join(models, "; "));
+}
+
 void list_servers(const Context& context) {
   const std::vector<server::ServerRecord> servers = server::running_servers();
   const std::vector<Answer> answers = ask_all(servers);
@@ -129,12 +145,15 @@ void list_servers(const Context& context) {
                       {"devices", answer.devices},
                       {"workers", answer.workers},
                       {"ready_workers", answer.ready_workers},
+                      {"limits", answer.limits},
                       {"started", server.started}});
     }
     print_data(list.dump());
     return;
   }
   Table table{{"PID", "ADDRESS", "GRPC", "MODELS", "DEVICES", "WORKERS", "STARTED"}, {}};
+  const bool has_limits = std::ranges::any_of(answers, [](const Answer& answer) { return !answer.limits.empty(); });
+  if (has_limits) table.head.emplace_back("LIMITS");
   for (std::size_t i = 0; i < servers.size(); ++i) {
     const server::ServerRecord& server = servers[i];
     const Answer& answer = answers[i];
@@ -144,6 +163,7 @@ void list_servers(const Context& context) {
                           server.grpc_port == 0 ? "-" : std::to_string(server.grpc_port), join(server.models),
                           answers_in_time ? summary_of(answer.devices) : "?", answers_in_time ? workers : "?",
                           server.started});
+    if (has_limits) table.rows.back().push_back(answers_in_time ? limits_of(answer.limits) : "?");
   }
   print_data(table.text());
 }

@@ -227,8 +227,8 @@ void raise_file_limit() {
 // What serves, in the order in which it depends on each other.
 struct Serving {
   server::OwnFiles files;
-  std::unique_ptr<server::ModelRepository> repository;
   std::shared_ptr<server::SpanExporter> spans;  // null: requests are not traced
+  std::unique_ptr<server::ModelRepository> repository;
   std::unique_ptr<server::Service> service;
   std::unique_ptr<http::Server> http;
   std::unique_ptr<server::GrpcServer> grpc;         // null: HTTP alone
@@ -342,17 +342,23 @@ void shut_down(Serving& serving, const Context& context, const Signals& signals,
 }
 
 // With all its models loaded.
-std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags, const std::string& default_name) {
+std::unique_ptr<server::ModelRepository> open_repository(const ServeFlags& flags,
+                                                         const server::ServiceOptions& service) {
   server::RepositoryOptions options;
   options.budget = {.memory_bytes = flags.memory_budget_bytes, .device_memory_bytes = flags.device_memory_budget_bytes};
   generation::CacheBudget::of_process()->set_memory(options.budget.memory_bytes);
   options.load_timeout = flags.load_timeout;
   options.loads_by_name = flags.serves_store;
+  options.tracer = service.tracer;
   options.idle_unload = flags.idle_unload.value_or(std::chrono::milliseconds(0));
   const auto models = std::make_shared<server::ServedModels>(flags);
+  options.configure = [models](const std::string& name, const std::optional<std::string>& json) {
+    return models->configure(name, json);
+  };
   auto repository = std::make_unique<server::ModelRepository>([models] { return models->look(); }, options);
   repository->load_all();
   const std::vector<std::string> names = repository->names();
+  const std::string& default_name = service.default_model;
   if (!default_name.empty() && std::ranges::find(names, repository->name_of(default_name)) == names.end()) {
     throw Error(ErrorCode::usage, fmt::format("--default {}: no such model is served", default_name));
   }
@@ -437,7 +443,10 @@ void serve(const ServeFlags& given, Context& context) {
   std::vector<std::string> warnings;
   start_log(context, warnings);
   if (flags.console.value_or(true)) log::keep_recent(console_log_lines);
-  serving.repository = open_repository(flags, service_options.default_model);
+  const server::TelemetrySettings telemetry = server::read_telemetry_settings(
+      [](const std::string& name) { return environment_variable(name.c_str()); }, "gpux");
+  if (telemetry.traces) serving.spans = trace_requests(telemetry, service_options);
+  serving.repository = open_repository(flags, service_options);
   if (std::string line = server::check_worker_flags(flags, *serving.repository); !line.empty()) {
     warn(context, warnings, std::move(line));
   }
@@ -457,9 +466,6 @@ void serve(const ServeFlags& given, Context& context) {
   } else {
     report_unserved(context, *serving.repository, warnings);
   }
-  const server::TelemetrySettings telemetry = server::read_telemetry_settings(
-      [](const std::string& name) { return environment_variable(name.c_str()); }, "gpux");
-  if (telemetry.traces) serving.spans = trace_requests(telemetry, service_options);
   serving.service = std::make_unique<server::Service>(*serving.repository, service_options);
   server::Service& service = *serving.service;
   serving.http = std::make_unique<http::Server>(

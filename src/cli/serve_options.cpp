@@ -134,6 +134,7 @@ server::GrpcServerOptions grpc_options_of(const ServeFlags& flags, const server:
   options.access = service.access;
   options.limiter = service.limiter;
   options.audit = service.audit;
+  options.tracer = service.tracer;
   options.tls_client_ca = flags.tls_client_ca;
   options.probe = {service.probe_timeout, service.probe_after};
   options.log_requests = service.log_requests;

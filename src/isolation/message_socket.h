@@ -96,6 +96,7 @@ struct RunReply {
   std::int32_t error = 0;            ///< ErrorCode; 0: none
   std::uint32_t is_device_lost = 0;  ///< with an error: this worker cannot use its device any more
   std::uint32_t lacks_memory = 0;    ///< with an error: it has none of the blocks, and the next run has to bring them
+  std::uint64_t nanoseconds = 0;     ///< from taking the run to this
 };
 
 /// The answer to RunReply::wanted_bytes: comes with the new output block; without one, there is no memory for it.

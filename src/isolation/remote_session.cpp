@@ -160,9 +160,11 @@ struct RemoteSession::State {
   std::shared_ptr<Connection> wait_for_worker(const std::stop_token& stop, WorkerAbsence absence);
   std::optional<NamedValues> attempt(const std::shared_ptr<Connection>& connection, const NamedValues& inputs,
                                      const std::vector<std::size_t>& wanted, const ExpectedValues& expected,
-                                     const std::stop_token& stop, RunTarget target = RunTarget::model);
+                                     const std::stop_token& stop, RunTarget target = RunTarget::model,
+                                     WorkerRun* ran = nullptr);
   std::optional<NamedValues> finish(const std::shared_ptr<Connection>& connection, std::unique_ptr<RunChannel> channel,
-                                    std::uint64_t run, const ExpectedValues& expected, const std::stop_token& stop);
+                                    std::uint64_t run, const ExpectedValues& expected, const std::stop_token& stop,
+                                    WorkerRun* ran);
   void count_repeated();
   void stop_run(const std::shared_ptr<Connection>& connection, std::uint64_t channel, std::uint64_t run);
   std::string wait_for_end(Connection& connection);
@@ -273,7 +275,7 @@ std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<C
                                                          const NamedValues& inputs,
                                                          const std::vector<std::size_t>& wanted,
                                                          const ExpectedValues& expected, const std::stop_token& stop,
-                                                         RunTarget target) {
+                                                         RunTarget target, WorkerRun* ran) {
   std::unique_ptr<RunChannel> channel = connection->channels.take();
   if (channel == nullptr) return std::nullopt;
   const std::uint64_t run = ++last_run;
@@ -288,13 +290,14 @@ std::optional<NamedValues> RemoteSession::State::attempt(const std::shared_ptr<C
     throw;
   }
   if (!is_sent) return std::nullopt;
-  return finish(connection, std::move(channel), run, expected, stop);
+  return finish(connection, std::move(channel), run, expected, stop, ran);
 }
 
 // Null if the worker ended before it took the run.
 std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Connection>& connection,
                                                         std::unique_ptr<RunChannel> channel, std::uint64_t run,
-                                                        const ExpectedValues& expected, const std::stop_token& stop) {
+                                                        const ExpectedValues& expected, const std::stop_token& stop,
+                                                        WorkerRun* ran) {
   std::optional<NamedValues> results;
   std::exception_ptr error;
   std::optional<WorkerEnded> lost_device;
@@ -318,6 +321,7 @@ std::optional<NamedValues> RemoteSession::State::finish(const std::shared_ptr<Co
     stopped_runs.erase(run);
   }
   if (lost_device) throw WorkerEnded(*lost_device);
+  if (results && ran != nullptr) *ran = {connection->process.id(), channel->in_worker()};
   if (results || error) {
     connection->channels.give_back(std::move(channel));
     if (error) std::rethrow_exception(error);
@@ -537,7 +541,7 @@ const LoadReport& RemoteSession::report() const noexcept {
 }
 
 NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                               const std::stop_token& stop, WorkerAbsence absence) const {
+                               const std::stop_token& stop, WorkerAbsence absence, WorkerRun* ran) const {
   std::string end;
   bool is_renewed = false;
   ExpectedValues expected;
@@ -547,7 +551,8 @@ NamedValues RemoteSession::run(const NamedValues& inputs, const std::vector<std:
         state_->wait_for_worker(stop, is_renewed ? WorkerAbsence::wait : absence);
     if (attempt != 0) state_->count_repeated();
     try {
-      std::optional<NamedValues> results = state_->attempt(connection, inputs, outputs, expected, stop);
+      std::optional<NamedValues> results =
+          state_->attempt(connection, inputs, outputs, expected, stop, RunTarget::model, ran);
       if (results) return *std::move(results);
     } catch (const ResultsRefused& refusal) {
       if (is_renewed || !refusal.fit_new_worker() || !state_->renew(*connection)) throw;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -43,6 +44,12 @@ enum class WorkerAbsence : std::uint8_t {
   fail,  ///< with provider_unavailable: another device can run it
 };
 
+/// Where a run was done, and how long it was there.
+struct WorkerRun {
+  int process_id = 0;  ///< 0: in no worker
+  std::chrono::nanoseconds time{0};
+};
+
 /// A model that is loaded in a worker process, which is started again whenever it ends. All calls from any thread.
 class RemoteSession {
  public:
@@ -68,8 +75,10 @@ class RemoteSession {
   /// max_attempts times in all, unless `absence` has it fail.
   /// Errors as of ort::Session::run(); WorkerEnded (internal); provider_unavailable while a restart is delayed,
   /// after the last attempt, and as `absence` says.
+  /// `ran`: gets the worker of a run that succeeds; null: nobody asks.
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
-                                const std::stop_token& stop, WorkerAbsence absence = WorkerAbsence::wait) const;
+                                const std::stop_token& stop, WorkerAbsence absence = WorkerAbsence::wait,
+                                WorkerRun* ran = nullptr) const;
 
   /// The number of the worker that is ready, from 1; each has another. Waits while one is being started. Errors
   /// interrupted, provider_unavailable as of run().

@@ -144,7 +144,10 @@ std::optional<NamedValues> RunChannel::receive(std::uint64_t run, const Expected
       if (!give_memory(run, reply->wanted_bytes)) return std::nullopt;
       continue;
     }
-    if (reply->error == 0) return read(reply->values, expected);
+    if (reply->error == 0) {
+      in_worker_ = std::chrono::nanoseconds(std::min<std::uint64_t>(reply->nanoseconds, INT64_MAX));
+      return read(reply->values, expected);
+    }
     const ErrorCode code = error_code_of(reply->error);
     const std::string text = message_.text_after(sizeof(RunReply));
     if (reply->lacks_memory != 0) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,9 @@ class RunChannel {
   /// longer use its device; internal if the worker's answer makes no sense.
   [[nodiscard]] std::optional<NamedValues> receive(std::uint64_t run, const ExpectedValues& expected);
 
+  /// How long the worker had the run that receive() returned last, as it says.
+  [[nodiscard]] std::chrono::nanoseconds in_worker() const noexcept { return in_worker_; }
+
   /// Whether the worker has begun this run, the last one that was sent. Only after the worker's end.
   [[nodiscard]] bool has_taken(std::uint64_t run) const noexcept;
 
@@ -102,6 +106,7 @@ class RunChannel {
   std::uint64_t taken_before_ = 0;  // of the budget
   std::uint64_t refused_bytes_ = 0;
   ReceivedMessage message_;
+  std::chrono::nanoseconds in_worker_{0};
 };
 
 }  // namespace gpux::isolation

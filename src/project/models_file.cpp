@@ -1,11 +1,13 @@
 #include "project/models_file.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/in_quotes.h"
+#include "base/memory_size.h"
 #include "project/project_check.h"
 #include "project/project_schema.h"
 
@@ -19,6 +21,23 @@ std::string model_in(const std::filesystem::path& folder, const std::string& tex
   std::error_code error;
   const std::filesystem::path path = (folder / text).lexically_normal();
   return !text.empty() && std::filesystem::exists(path, error) ? path.string() : text;
+}
+
+ModelLimits read_limits(const TreeNode& node) {
+  ModelLimits limits;
+  if (const TreeNode* memory = node.given("memory")) limits.memory_bytes = parse_memory_size(memory->text).value_or(0);
+  if (const TreeNode* processors = node.given("processors")) {
+    limits.processors = static_cast<std::uint32_t>(integer_from(processors->text).value_or(0));
+  }
+  for (const auto& [name, limit] :
+       {std::pair("requests_per_minute", &limits.requests_per_minute),
+        std::pair("tokens_per_minute", &limits.tokens_per_minute), std::pair("tokens_per_day", &limits.tokens_per_day),
+        std::pair("requests_in_flight", &limits.requests_in_flight)}) {
+    if (const TreeNode* value = node.given(name)) {
+      *limit = static_cast<std::uint64_t>(integer_from(value->text).value_or(0));
+    }
+  }
+  return limits;
 }
 
 ListedModel listed_model(const TreeNode& node, std::string name, yaml::Position position,
@@ -42,6 +61,10 @@ ListedModel listed_model(const TreeNode& node, std::string name, yaml::Position 
     model.isolation = isolation == "process" ? Isolation::process : Isolation::thread;
   }
   if (const TreeNode* pinned = node.given("pinned")) model.pinned = boolean_from(pinned->text).value_or(false);
+  if (const TreeNode* weight = node.given("weight")) {
+    model.weight = static_cast<std::uint32_t>(integer_from(weight->text).value_or(0));
+  }
+  if (const TreeNode* limits = node.given("limits")) model.limits = read_limits(*limits);
   model.serving = read_serving(node);
   return model;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "gpux/options.h"
+#include "project/model_limits.h"
 #include "project/project_file.h"
 
 namespace gpux {
@@ -21,7 +23,10 @@ struct ListedModel {
   std::optional<Strictness> strict;
   std::optional<Isolation> isolation;
   bool pinned = false;
-  ServingSettings serving;  ///< host and port are never said here
+  ModelLimits limits;
+  std::optional<std::uint32_t> weight;  ///< of its threads where others want to run, too
+  int nice = 0;                         ///< of its threads; not of the file
+  ServingSettings serving;              ///< host and port are never said here
   yaml::Position position;
 };
 

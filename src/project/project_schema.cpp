@@ -182,7 +182,22 @@ constexpr std::array<SchemaKey, 16> serving_keys{{
     warm_up_key,
 }};
 
-constexpr std::array<SchemaKey, 22> served_model_keys{{
+constexpr std::int64_t max_limit = std::int64_t{1} << 40;
+
+constexpr SchemaKey limit_key(std::string_view name, std::string_view description, std::int64_t maximum = max_limit) {
+  return {.name = name, .kind = integer, .in_package = of_the_user, .description = description, .maximum = maximum};
+}
+
+constexpr std::array<SchemaKey, 6> model_limit_keys{{
+    {"memory", memory_size, of_the_user, "The memory that it may take, as --memory."},
+    limit_key("processors", "Threads that compute its runs at the same time; 0: no limit.", 1024),
+    limit_key("requests_per_minute", "Requests of all clients; 0: no limit."),
+    limit_key("tokens_per_minute", "Tokens that it reads and generates; 0: no limit."),
+    limit_key("tokens_per_day", "The same of a day; 0: no limit."),
+    limit_key("requests_in_flight", "Requests that are worked on at the same time; 0: no limit."),
+}};
+
+constexpr std::array<SchemaKey, 24> served_model_keys{{
     {"name", text, of_the_user, "The name it is served by.", true},
     {"model", text, of_the_user, "A name of the store, a file or a folder; relative to this file's folder.", true},
     {"version", text, of_the_user, "The version it is served as."},
@@ -191,6 +206,17 @@ constexpr std::array<SchemaKey, 22> served_model_keys{{
     {"strict", strictness, of_the_user, "Refuse to fall back."},
     isolation_key,
     {"pinned", boolean, of_the_user, "Never unload it to make room."},
+    {.name = "weight",
+     .kind = integer,
+     .in_package = of_the_user,
+     .description = "Its share of the processors where other models want to run, too; default: 100.",
+     .minimum = 1,
+     .maximum = 10000},
+    {.name = "limits",
+     .kind = object,
+     .in_package = of_the_user,
+     .description = "What it may take.",
+     .keys = model_limit_keys},
     batch_size_key,
     batch_cost_key,
     batch_axis_key,

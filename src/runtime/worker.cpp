@@ -111,6 +111,7 @@ class Channel {
     while (isolation::receive_message(socket_.get(), message)) {
       const auto request = message.as<isolation::RunRequest>();
       if (!request) return;
+      const auto taken = std::chrono::steady_clock::now();
       isolation::RunReply reply{.run = request->run};
       std::string text;
       lacks_memory_ = true;
@@ -133,6 +134,8 @@ class Channel {
         reply.lacks_memory = 1;
         forget_blocks();
       }
+      const auto took = std::chrono::steady_clock::now() - taken;
+      reply.nanoseconds = static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count());
       if (!send(reply, text)) return;
     }
   }

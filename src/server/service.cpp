@@ -232,7 +232,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
   if (is_limited(*match.route)) {
     const Caller caller = caller_of(request, *rules);
     if (const auto refused = state_.options.limiter->admit(caller, rules->limits)) {
-      return limit_response(*refused, caller, match.protocol);
+      return limit_response(*refused, message_of(*refused, caller), match.protocol);
     }
   }
   return std::nullopt;
@@ -240,7 +240,7 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
 
 std::string Service::metrics_page() {
   const auto models = state_.repository.models_in_use();
-  return prometheus_text(models, transport_counts(state_));
+  return prometheus_text(models, transport_counts(state_), WithExemplars::yes);
 }
 
 http::Admitted Service::admit(const http::Request& request) const {
@@ -313,7 +313,7 @@ void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
                                  .names = std::move(names),
                                  .limited = std::move(limited)});
   if (too_much) {
-    traced->respond(limit_response(*too_much, *caller, match.protocol));
+    traced->respond(limit_response(*too_much, message_of(*too_much, *caller), match.protocol));
     return;
   }
   RouteCall call{.service = state_,

@@ -37,7 +37,7 @@ class Service {
     state_.readers.stop();
   }
 
-  /// The metrics in Prometheus' text format. From any thread.
+  /// The metrics in Prometheus' text format, with exemplars. From any thread.
   [[nodiscard]] std::string metrics_page();
 
   /// Whether new traffic should come; false from the moment a drain begins.

@@ -130,6 +130,11 @@ LoadRequest request_of(const ListedModel& listed) {
   if (!listed.provider.empty()) request.provider = {listed.provider, list};
   request.strict = setting(listed.strict, list);
   request.isolation = setting(listed.isolation, list);
+  if (listed.limits.memory_bytes != 0) {
+    request.memory_bytes = {
+        listed.limits.memory_bytes,
+        {.kind = Source::Kind::file, .name = fmt::format("models.{}.limits.memory", listed.name), .place = {}}};
+  }
   request.batch_axis =
       setting(listed.serving.batch_axis,
               {.kind = Source::Kind::file, .name = fmt::format("models.{}.batch_axis", listed.name), .place = {}});

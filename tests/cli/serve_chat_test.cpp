@@ -1000,6 +1000,38 @@ int cached_tokens(const Serving& server, const std::string& key, const std::stri
 }
 
 // Else a key could find out, token by token, what another one sent.
+TEST_F(ServeChat, GivesTheSameTextsWithSeveralEngines) {
+  for (const std::string isolation : {"thread", "process"}) {
+    SCOPED_TRACE(isolation);
+    const Serving several(*gpux_, {"chatty", "--no-grpc", "--workers", "cores:2", "--isolation", isolation});
+    std::vector<std::thread> clients;
+    std::vector<std::string> texts(8), expected(8);
+    for (int i = 0; i < 8; ++i) {
+      clients.emplace_back([&, i] {
+        const Json body = request("text " + std::to_string(i), i);
+        expected[static_cast<std::size_t>(i)] =
+            chat(body).at("choices").at(0).at("message").at("content").get<std::string>();
+        texts[static_cast<std::size_t>(i)] = several.json(post("/v1/chat/completions", body.dump()))
+                                                 .at("choices")
+                                                 .at(0)
+                                                 .at("message")
+                                                 .at("content")
+                                                 .get<std::string>();
+      });
+    }
+    for (std::thread& client : clients) client.join();
+    EXPECT_EQ(texts, expected);
+    EXPECT_THAT(several.ask(get("/metrics")).body,
+                HasSubstr("gpux_sequence_slots{model=\"chatty\",version=\"1.0.0\"} 32"));
+    EXPECT_EQ(several.json(get("/slots")).size(), 32);
+  }
+  for (const char* workers : {"2", "auto"}) {
+    const auto refused = gpux_->run({"serve", "chatty", "--port", "0", "--workers", workers});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("accepted for a model that generates text are 1, devices"));
+  }
+}
+
 TEST(ServeTexts, ReuseKeysAndValuesWithinAnApiKey) {
   const Program gpux;
   store_chat_model(gpux, "chatty", plain_template);

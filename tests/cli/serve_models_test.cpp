@@ -4,8 +4,10 @@
 #include <csignal>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -59,9 +61,82 @@ TEST(ServedModels, AreLoadedAndUnloadedByTheirApi) {
 
   EXPECT_EQ(server.ask(post("/v2/repository/models/none/load", "")).status, 404);
   EXPECT_EQ(server.ask(post("/v2/repository/models/none/unload", "")).status, 404);
-  EXPECT_EQ(server.ask(post("/v2/repository/models/one/load", R"({"parameters": {"config": "{}"}})")).status, 400);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/one/load", R"({"parameters": {"config": "{"}})")).status, 400);
+  EXPECT_EQ(
+      server.ask(post("/v2/repository/models/one/load", R"({"parameters": {"config": "{\"max_batch_size\": 3}"}})"))
+          .status,
+      200);
+  EXPECT_EQ(server.json(get("/v2/models/one/config")).at("max_batch_size"), 3);
   EXPECT_EQ(server.ask(post("/v2/repository/index", R"({"ready": 1})")).status, 400);
   EXPECT_EQ(server.ask(post("/v2/repository/index", "[")).status, 400);
+}
+
+TEST(ServedModels, AreHeldToTheLimitsOfTheirOperator) {
+  const Program gpux;
+  const TemporaryFolder folder;
+  const auto list = [&](const std::string& settings) {
+    return folder.write("models.yml", "models: {adder: {model: " + model("add.onnx") + ", " + settings +
+                                          "}, free: {model: " + model("add.onnx") + "}}");
+  };
+  const Serving server(gpux,
+                       {"--models", list("limits: {memory: 2GB, processors: 1, requests_per_minute: 2}").string()});
+  EXPECT_EQ(server.ask(post("/models/adder/predict", input)).status, 200);
+  EXPECT_EQ(server.ask(post("/models/adder/predict", input)).status, 200);
+  const Answered refused = server.ask(post("/models/adder/predict", input));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("the model 'adder' may"));
+  EXPECT_EQ(server.ask(post("/models/free/predict", input)).status, 200);
+  EXPECT_EQ(server.ask(get("/models/adder/info")).status, 200);
+  const std::string metrics = server.ask(get("/metrics")).body;
+  EXPECT_THAT(metrics, HasSubstr(R"(gpux_model_limit{model="adder",version="1.0.0",limit="processors"} 1)"));
+  EXPECT_THAT(
+      metrics,
+      HasSubstr(R"(gpux_model_limit_refused_total{model="adder",version="1.0.0",limit="requests_per_minute"} 1)"));
+  EXPECT_THAT(metrics, Not(HasSubstr(R"(gpux_model_limit{model="free")")));
+  const Json servers = Json::parse(gpux.run({"ps", "--json"}).out);
+  EXPECT_EQ(servers.at(0).at("limits").at("adder").at("memory"), 2'000'000'000);
+  EXPECT_THAT(gpux.run({"ps", "--table"}).out, HasSubstr("adder: memory 2.0 GB, processors 1, requests_per_minute 2"));
+  // What was used remains used, whatever the new limit is.
+  list("limits: {requests_per_minute: 3}");
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder/load", "")).status, 200);
+  EXPECT_EQ(server.ask(post("/models/adder/predict", input)).status, 200);
+  EXPECT_EQ(server.ask(post("/models/adder/predict", input)).status, 429);
+  list("limits: {processors: 1}, workers: 2");
+  const Answered unfit = server.ask(post("/v2/repository/models/adder/load", ""));
+  EXPECT_NE(unfit.status, 200);
+  EXPECT_THAT(unfit.body, HasSubstr("limits.processors is 1, and 2 workers with 1 thread each are asked for"));
+}
+
+// The nice values of the threads of a process.
+std::multiset<int> nice_values(int pid) {
+  std::multiset<int> values;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    values.insert(::getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(task.path().filename().string()))));
+  }
+  return values;
+}
+
+TEST(ServedModels, ShareTheProcessorsByTheirWeights) {
+  const Program gpux;
+  const TemporaryFolder folder;
+  const fs::path list = folder.write("models.yml", "models: {quick: {model: " + model("add.onnx") +
+                                                       ", weight: 400}, slow: {model: " + model("scalar.onnx") +
+                                                       ", workers: 2}, apart: {model: " + model("add.onnx") +
+                                                       ", isolation: process, weight: 200}}");
+  const Serving server(gpux, {"--models", list.string()});
+  EXPECT_EQ(server.json(post("/models/slow/predict", "3")), Json::parse(R"({"y": -3})"));
+  EXPECT_EQ(server.json(post("/models/quick/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  const Json servers = Json::parse(gpux.run({"ps", "--json"}).out);
+  const std::multiset<int> values = nice_values(servers.at(0).at("pid").get<int>());
+  const int own = ::getpriority(PRIO_PROCESS, 0);
+  EXPECT_GE(values.count(own + 6), 2) << "threads of 'slow'";
+  EXPECT_GE(values.count(own), 3) << "threads of the server and of 'quick'";
+  const Json metrics = server.json(get("/metrics", "Accept: application/json\r\n"));
+  for (const Json& one : metrics.at("models")) {
+    if (one.at("name") != "apart") continue;
+    const int worker = one.at("workers").at(0).at("process_id").get<int>();
+    EXPECT_EQ(nice_values(worker).count(own + 3), nice_values(worker).size());
+  }
 }
 
 TEST(ServedModels, AnswerToTheirTagsAndIds) {
@@ -140,6 +215,56 @@ TEST(ServedModels, AreServedInSeveralVersionsAtOnce) {
   EXPECT_EQ(some.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["2", "11"])"));
   EXPECT_EQ(gpux.run({"serve", "--repository", folder.string(), "--version-policy", "newest", "--port", "0"}).code, 2);
   EXPECT_EQ(gpux.run({"serve", model("add.onnx"), "--version-policy", "all", "--port", "0"}).code, 2);
+}
+
+TEST(ServedModels, HaveTheConfigurationOfTritonsRepositories) {
+  const Program gpux;
+  const fs::path folder = gpux.folder().path() / "models";
+  for (const char* version : {"1", "2"}) place(folder / "adder" / version / "add.onnx", "add.onnx");
+  gpux.folder().write("models/adder/config.pbtxt", R"(
+    name: "adder"
+    platform: "onnxruntime_onnx"
+    max_batch_size: 4
+    input [ { name: "x" data_type: TYPE_FP32 dims: [ 3 ] } ]
+    version_policy { all {} }
+    default_model_filename: "add.onnx"
+  )");
+  place(folder / "other/1/model.onnx", "add.onnx");
+  gpux.folder().write("models/other/config.pbtxt", "ensemble_scheduling { step [] }");
+  place(folder / "wrong/1/model.onnx", "add.onnx");
+  gpux.folder().write("models/wrong/config.pbtxt", R"(input [ { name: "q" data_type: TYPE_FP32 dims: [ 3 ] } ])");
+  const Serving server(gpux, {"--repository", folder.string()});
+  const auto batch_size = [&] { return server.json(get("/v2/models/adder/config")).at("max_batch_size"); };
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["1", "2"])"));
+  EXPECT_EQ(batch_size(), 4);
+  EXPECT_EQ(server.json(post("/models/adder/predict", input)), Json::parse(R"({"y": [[2, 4, 6]]})"));
+  const std::string index = index_of(server).dump();
+  EXPECT_THAT(index, HasSubstr("ensemble_scheduling"));
+  EXPECT_THAT(index, HasSubstr("the model has no input 'q'"));
+
+  // A request to load a model may bring another configuration.
+  const auto load = [&](const Json& config) {
+    return server.ask(
+        post("/v2/repository/models/adder/load", Json{{"parameters", {{"config", config.dump()}}}}.dump()));
+  };
+  EXPECT_EQ(load({{"max_batch_size", 2}, {"default_model_filename", "add.onnx"}}).status, 200);
+  EXPECT_EQ(batch_size(), 2);
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["2"])"));
+  // One that cannot be kept to changes nothing.
+  const Answered refused = load({{"sequence_batching", Json::object()}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("sequence_batching"));
+  EXPECT_EQ(load({{"name", "other"}}).status, 400);
+  const Json unknown = {{"name", "q"}, {"data_type", "TYPE_FP32"}, {"dims", {3}}};
+  EXPECT_NE(load({{"max_batch_size", 3}, {"input", Json::array({unknown})}}).status, 200);
+  EXPECT_EQ(batch_size(), 2);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder/load", R"({"parameters": {"config": {}}})")).status, 400);
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder/load", R"({"parameters": {"file:1/a": "eA=="}})")).status,
+            400);
+  // Without one, that of the folder counts again.
+  EXPECT_EQ(server.ask(post("/v2/repository/models/adder/load", "")).status, 200);
+  EXPECT_EQ(batch_size(), 4);
+  EXPECT_EQ(server.json(get("/v2/models/adder")).at("versions"), Json::parse(R"(["1", "2"])"));
 }
 
 TEST(ServedModels, ComeFromAFolderThatIsWatched) {

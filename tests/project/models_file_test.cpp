@@ -53,6 +53,24 @@ TEST(ModelsFile, IsReadInBothForms) {
   EXPECT_EQ(list.models[0].model, map.models[0].model);
 }
 
+TEST(ModelsFile, HasTheLimitsOfModels) {
+  const ModelsFile list = parse_models_file(
+      "models:\n  a: {model: m, limits: {memory: 2KB, processors: 3, requests_per_minute: 4, tokens_per_minute: 5,\n"
+      "      tokens_per_day: 6, requests_in_flight: 7}, weight: 400}\n  b: m\n",
+      "models.yml");
+  EXPECT_EQ(list.models[0].limits, (ModelLimits{.memory_bytes = 2000,
+                                                .processors = 3,
+                                                .requests_per_minute = 4,
+                                                .tokens_per_minute = 5,
+                                                .tokens_per_day = 6,
+                                                .requests_in_flight = 7}));
+  EXPECT_EQ(list.models[0].weight, 400);
+  EXPECT_FALSE(list.models[1].weight);
+  EXPECT_EQ(list.models[1].limits, ModelLimits());
+  EXPECT_TRUE(given_limits(list.models[1].limits).empty());
+  EXPECT_EQ(given_limits(list.models[0].limits).size(), 6);
+}
+
 TEST(ModelsFile, SaysWhatIsWrong) {
   struct Row {
     const char* text;

@@ -18,6 +18,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "server/certificate.h"
+#include "server/kept_spans.h"
 #include "server/served_grpc.h"
 
 namespace gpux::server {
@@ -292,6 +293,55 @@ TEST_F(Grpc, NamesTheRequestInItsAnswer) {
   EXPECT_EQ(metadata.find("x-request-id")->second, "mine");
   ASSERT_EQ(metadata.count("traceparent"), 1U);
   EXPECT_TRUE(metadata.find("traceparent")->second.starts_with("00-0123456789abcdef0123456789abcdef-"));
+}
+
+TEST_F(Grpc, RecordsTheSpansOfItsRequests) {
+  KeptSpans kept;
+  GrpcServerOptions options;
+  options.tracer = std::make_shared<const Tracer>(kept.tracer());
+  serve({"add"}, options);
+  ModelInferResponse response;
+  auto given = context();
+  given->AddMetadata("x-request-id", "mine");
+  given->AddMetadata("traceparent", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01");
+  ASSERT_TRUE(stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response).ok());
+  ASSERT_TRUE(wait_for([&] { return kept.requests().size() == 1; }));
+  const std::vector<Span> spans = kept.requests()[0];
+  ASSERT_GE(spans.size(), 4U);
+  const Span& request = spans[0];
+  EXPECT_EQ(request.name, "inference.GRPCInferenceService/ModelInfer");
+  EXPECT_EQ(request.kind, SpanKind::server);
+  EXPECT_EQ(to_hexadecimal(request.context.trace), "0123456789abcdef0123456789abcdef");
+  EXPECT_EQ(to_hexadecimal(request.parent), "0123456789abcdef");
+  // The client can find it.
+  EXPECT_EQ(given->GetServerInitialMetadata().find("traceparent")->second, request.context.traceparent());
+  EXPECT_EQ(attribute_of(request, "rpc.method"), AttributeValue(std::string("ModelInfer")));
+  EXPECT_EQ(attribute_of(request, "rpc.grpc.status_code"), AttributeValue(std::int64_t{0}));
+  EXPECT_EQ(attribute_of(request, "gpux.model"), AttributeValue(std::string("add")));
+  EXPECT_EQ(attribute_of(request, "gpux.request.id"), AttributeValue(std::string("mine")));
+  EXPECT_THAT(std::get<std::string>(attribute_of(request, "gpux.verdict")), HasSubstr("cpu"));
+  EXPECT_EQ(spans[3].name, "run");
+  EXPECT_EQ(spans[3].parent, request.context.span);
+
+  // One that the client got wrong is no failure of the server's; what only asks is no span.
+  ASSERT_FALSE(infer(request_for("none"), response).ok());
+  inference::ServerReadyResponse ready;
+  ASSERT_TRUE(stub_->ServerReady(context().get(), {}, &ready).ok());
+  // Each message of a stream is a request.
+  auto streamed = context();
+  const auto stream = stub_->ModelStreamInfer(streamed.get());
+  inference::ModelStreamInferResponse answer;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(stream->Write(add_request({1, 2, 3})));
+    ASSERT_TRUE(stream->Read(&answer));
+  }
+  stream->WritesDone();
+  ASSERT_TRUE(stream->Finish().ok());
+  ASSERT_TRUE(wait_for([&] { return kept.requests().size() == 4; }));
+  EXPECT_FALSE(kept.requests()[1][0].is_error);
+  EXPECT_EQ(attribute_of(kept.requests()[1][0], "rpc.grpc.status_code"), AttributeValue(std::int64_t{5}));
+  EXPECT_EQ(kept.requests()[3][0].name, "inference.GRPCInferenceService/ModelStreamInfer");
+  EXPECT_EQ(kept.requests()[3].size(), spans.size());
 }
 
 struct Bad {

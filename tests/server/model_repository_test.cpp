@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sanitizers.h"
+#include "server/kept_spans.h"
 #include "server/models/model_entry.h"
 #include "server/models/probe.h"
 #include "server/models/version_order.h"
@@ -122,6 +123,31 @@ TEST(Versions, AreOrderedByTheirNumbers) {
   std::sort(versions.begin(), versions.end(), version_less);
   EXPECT_THAT(versions, ElementsAre("01", "1", "1.9", "1.9-rc2", "1.9-rc10", "1.10", "2", "10", "latest"));
   EXPECT_FALSE(version_less("1", "1"));
+}
+
+TEST(ModelRepository, RecordsItsLoads) {
+  Shelf shelf;
+  shelf.put("m", "2");
+  KeptSpans kept;
+  RepositoryOptions options;
+  options.tracer = std::make_shared<const Tracer>(kept.tracer());
+  ModelRepository repository(shelf.look(), options);
+  repository.load_all();
+  shelf.put("m", "2", true);
+  EXPECT_TRUE(load_again(repository, "m"));
+  const auto loads = kept.requests();
+  ASSERT_EQ(loads.size(), 2);
+  const Span &good = loads[0].front(), &bad = loads[1].front();
+  EXPECT_EQ(good.name, "load model");
+  EXPECT_EQ(good.kind, SpanKind::internal);
+  EXPECT_EQ(attribute_of(good, "gpux.model"), AttributeValue(std::string("m")));
+  EXPECT_EQ(attribute_of(good, "gpux.model.version"), AttributeValue(std::string("2")));
+  EXPECT_EQ(attribute_of(good, "gpux.load.result"), AttributeValue(std::string("succeeded")));
+  EXPECT_FALSE(good.is_error);
+  EXPECT_TRUE(bad.is_error);
+  EXPECT_EQ(attribute_of(bad, "error.type"), AttributeValue(std::string("invalid_model")));
+  // No paths of the machine.
+  EXPECT_EQ(bad.error.find("secret"), std::string::npos) << bad.error;
 }
 
 TEST(ModelRepository, ServesTheHighestVersionThatIsReady) {

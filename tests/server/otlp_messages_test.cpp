@@ -76,6 +76,26 @@ TEST(OtlpMessages, HaveTheMetricsOfAPage) {
   EXPECT_EQ(metrics[3].histogram().data_points(0).attributes(0).key(), "gen_ai.request.model");
 }
 
+TEST(OtlpMessages, HaveExemplars) {
+  constexpr const char* traced = R"(# TYPE w histogram
+w_bucket{le="0.1"} 1 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736",span_id="00f067aa0ba902b7"} 0.05 12.5
+w_bucket{le="1"} 2 # {trace_id="x"
+w_bucket{le="+Inf"} 2
+w_sum 0.7
+w_count 2
+)";
+  otlp::ExportMetricsServiceRequest read;
+  ASSERT_TRUE(read.ParseFromString(metrics_message(traced, {}, {}, {})));
+  const auto& point = read.resource_metrics(0).scope_metrics(0).metrics(0).histogram().data_points(0);
+  EXPECT_EQ(point.count(), 2);
+  ASSERT_EQ(point.exemplars_size(), 1);
+  EXPECT_EQ(point.exemplars(0).trace_id().substr(0, 4), "\x4b\xf9\x2f\x35");
+  EXPECT_EQ(point.exemplars(0).trace_id().size(), 16);
+  EXPECT_EQ(point.exemplars(0).span_id().size(), 8);
+  EXPECT_EQ(point.exemplars(0).as_double(), 0.05);
+  EXPECT_EQ(point.exemplars(0).time_unix_nano(), 12'500'000'000);
+}
+
 TEST(OtlpMessages, HaveSpans) {
   Span span{.context = {.trace = {1, 2}, .span = {3}, .is_sampled = true},
             .parent = {4},

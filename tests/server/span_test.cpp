@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/kept_spans.h"
+#include "server/models/run_spans.h"
 #include "server/telemetry/tracer.h"
 
 namespace gpux::server {
@@ -85,28 +87,19 @@ TEST(Sampler, DecidesByParentRatioOrAlways) {
   }
 }
 
-// What a tracer gives away.
-struct Kept {
-  std::vector<std::vector<Span>> requests;
-
-  Tracer tracer(const Sampler& sampler = {}, bool reads_parent = true) {
-    return {sampler, reads_parent, [this](std::vector<Span>&& spans) { requests.push_back(std::move(spans)); }};
-  }
-};
-
 TEST(RequestSpans, HaveThePhasesOfARequest) {
-  Kept kept;
+  KeptSpans kept;
   const auto arrived = RequestSpans::Clock::now() - 50ms;
   const auto spans = kept.tracer().begin("POST /x", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", arrived);
   ASSERT_NE(spans, nullptr);
   spans->set("a", std::int64_t{1});
   spans->set("a", std::int64_t{2});
   spans->add("run", arrived + 10ms, arrived + 30ms, {{"rows", std::int64_t{3}}}, {{"token 1", arrived + 20ms}});
-  spans->end(503);
-  spans->end(200);
+  spans->end(http_end(503));
+  spans->end(http_end(200));
   spans->add("late", arrived, arrived);
-  ASSERT_EQ(kept.requests.size(), 1);
-  const std::vector<Span>& made = kept.requests.front();
+  ASSERT_EQ(kept.requests().size(), 1);
+  const std::vector<Span> made = kept.requests().front();
   ASSERT_EQ(made.size(), 2);
   const Span &request = made[0], &run = made[1];
   EXPECT_EQ(request.name, "POST /x");
@@ -128,25 +121,62 @@ TEST(RequestSpans, HaveThePhasesOfARequest) {
 }
 
 TEST(RequestSpans, EndWhereTheClientLeaves) {
-  Kept kept;
+  KeptSpans kept;
   (void)kept.tracer().begin("POST /x", {}, RequestSpans::Clock::now());
-  ASSERT_EQ(kept.requests.size(), 1);
-  EXPECT_TRUE(kept.requests[0][0].is_error);
-  EXPECT_EQ(kept.requests[0][0].error, "the client left");
-  EXPECT_EQ(kept.requests[0][0].parent, SpanId{});
+  ASSERT_EQ(kept.requests().size(), 1);
+  EXPECT_TRUE(kept.requests()[0][0].is_error);
+  EXPECT_EQ(kept.requests()[0][0].error, "the client left");
+  EXPECT_EQ(kept.requests()[0][0].parent, SpanId{});
+}
+
+TEST(RequestSpans, HavePartsOfPhases) {
+  KeptSpans kept;
+  const auto now = RequestSpans::Clock::now();
+  const auto request = kept.tracer().begin("POST /x", {}, now);
+  runtime::InferTimes times{.compute = 8ms, .worker = {}};
+  add_run(request, times, now + 20ms);
+  times.worker = {.process_id = 7, .time = 6ms};
+  add_run(request, times, now + 40ms);
+  request->end(http_end(200));
+  const std::vector<Span> made = kept.requests().at(0);
+  ASSERT_EQ(made.size(), 8);
+  const Span &run = made[6], &worker = made[7];
+  EXPECT_EQ(made[3].name, "run");
+  EXPECT_EQ(run.parent, made[0].context.span);
+  EXPECT_EQ(worker.name, "worker");
+  EXPECT_EQ(worker.parent, run.context.span);
+  EXPECT_EQ(worker.start - run.start, 1ms);
+  EXPECT_EQ(run.end - worker.end, 1ms);
+  EXPECT_EQ(std::get<std::int64_t>(attribute_of(worker, "process.pid")), 7);
+}
+
+TEST(RequestSpans, HaveTheStatusOfGrpc) {
+  struct Case {
+    int code;
+    const char* name;
+    bool has_failed;
+  };
+
+  for (const Case& one : {Case{0, "OK", false}, Case{3, "INVALID_ARGUMENT", false}, Case{1, "CANCELLED", false},
+                          Case{4, "DEADLINE_EXCEEDED", true}, Case{13, "INTERNAL", true}, Case{14, "UNAVAILABLE", true},
+                          Case{8, "RESOURCE_EXHAUSTED", false}}) {
+    const RequestSpans::End end = grpc_end(one.code, one.name, "why");
+    EXPECT_EQ(std::get<std::int64_t>(end.status.value), one.code);
+    EXPECT_EQ(end.error_type, one.has_failed ? one.name : "") << one.name;
+  }
 }
 
 TEST(RequestSpans, AreBounded) {
-  Kept kept;
+  KeptSpans kept;
   const auto spans = kept.tracer().begin("POST /x", {}, RequestSpans::Clock::now());
   for (std::size_t i = 0; i < 1000; ++i) spans->add("run", RequestSpans::Clock::now(), RequestSpans::Clock::now());
-  spans->end(200);
-  EXPECT_EQ(kept.requests[0].size(), 1 + RequestSpans::max_phases);
-  EXPECT_EQ(std::get<std::int64_t>(kept.requests[0][0].attributes.back().value), 1000 - RequestSpans::max_phases);
+  spans->end(http_end(200));
+  EXPECT_EQ(kept.requests()[0].size(), 1 + RequestSpans::max_phases);
+  EXPECT_EQ(std::get<std::int64_t>(kept.requests()[0][0].attributes.back().value), 1000 - RequestSpans::max_phases);
 }
 
 TEST(Tracer, RecordsNothingWhereItIsNotSampled) {
-  Kept kept;
+  KeptSpans kept;
   const char* other = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
   EXPECT_EQ(kept.tracer().begin("a", other, {}), nullptr);
   EXPECT_EQ(kept.tracer({.kind = Sampler::Kind::always_off}).begin("a", {}, {}), nullptr);

@@ -10,6 +10,7 @@
 
 #include "gpux/error.h"
 #include "gpux/tensor.h"
+#include "isolation/remote_session.h"
 #include "runtime/scheduling/batch_plan.h"
 #include "runtime/scheduling/device_health.h"
 #include "runtime/scheduling/padding.h"
@@ -35,6 +36,7 @@ struct InferTimes {
   std::chrono::nanoseconds output{0};   ///< cutting the results apart
   std::size_t batch_requests = 0;
   std::int64_t batch_rows = 0;
+  isolation::WorkerRun worker;  ///< of the last run, if it was in a worker process; its time is a part of `compute`
 };
 
 struct InferAnswer {
@@ -69,6 +71,9 @@ class Replica {
 
   /// Whether the last run, which failed, ended the process that it ran in: it may be to blame, and is not repeated.
   [[nodiscard]] virtual bool has_lost_its_worker() const noexcept { return false; }
+
+  /// Where the last run was done, if it succeeded in a worker process.
+  [[nodiscard]] virtual isolation::WorkerRun worker_run() const noexcept { return {}; }
 
   /// Which of the model's devices it runs on, from 0: those with one number fail together.
   [[nodiscard]] virtual std::size_t device() const noexcept { return 0; }

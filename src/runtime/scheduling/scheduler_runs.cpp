@@ -157,6 +157,7 @@ std::vector<NamedValues> Scheduler::State::compute(Lock& lock, Run& run, const B
     times.output += cut - end;
     times.batch_requests = group.items.size();
     times.batch_rows = rows;
+    if (!error) times.worker = run.replica->worker_run();
   }
   return parts;
 }

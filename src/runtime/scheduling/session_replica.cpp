@@ -56,10 +56,15 @@ NamedValues SessionReplica::run_trial(const NamedValues& inputs, const std::vect
 NamedValues SessionReplica::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                 bool waits_for_worker) {
   has_lost_its_worker_ = false;
+  worker_run_ = {};
   const BoundThread bound(processors_);
   const WorkerAbsence absence = waits_for_worker ? WorkerAbsence::wait : WorkerAbsence::fail;
   try {
-    return stoppable([&](StopHandle* handle) { return runtime_.state_->run(inputs, outputs, handle, absence); });
+    return stoppable([&](StopHandle* handle) {
+      NamedValues results = runtime_.state_->run(inputs, outputs, handle, absence);
+      worker_run_ = handle->worker_run();
+      return results;
+    });
   } catch (const isolation::WorkerEnded&) {
     has_lost_its_worker_ = true;
     throw;

@@ -36,6 +36,8 @@ class SessionReplica : public Replica {
 
   [[nodiscard]] bool has_lost_its_worker() const noexcept override { return has_lost_its_worker_; }
 
+  [[nodiscard]] isolation::WorkerRun worker_run() const noexcept override { return worker_run_; }
+
   [[nodiscard]] std::size_t device() const noexcept override { return device_; }
 
   /// run() with a handle of the caller's, which stop() does not find. `places`: as of ort::Session::run(), for outputs
@@ -103,6 +105,7 @@ class SessionReplica : public Replica {
   std::mutex mutex_;
   StopHandle* running_ = nullptr;
   bool has_lost_its_worker_ = false;
+  isolation::WorkerRun worker_run_;
 };
 
 }  // namespace gpux::runtime

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "isolation/remote_session.h"
 #include "ort/session.h"
 
 namespace gpux::runtime {
@@ -32,9 +33,13 @@ class StopHandle {
     return in_worker_ ? in_worker_->get_token() : std::stop_token();
   }
 
+  /// The worker that the run was done in, once it has ended.
+  [[nodiscard]] isolation::WorkerRun& worker_run() noexcept { return worker_run_; }
+
  private:
   std::optional<ort::RunHandle> here_;
   std::optional<std::stop_source> in_worker_;
+  isolation::WorkerRun worker_run_;
 };
 
 }  // namespace gpux::runtime

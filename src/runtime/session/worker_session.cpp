@@ -16,7 +16,8 @@ const std::vector<std::string>& WorkerSession::output_names() const noexcept {
 
 NamedValues WorkerSession::run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle* handle,
                                WorkerAbsence absence) const {
-  return session_->run(inputs, outputs, handle == nullptr ? std::stop_token() : handle->in_worker(), absence);
+  if (handle == nullptr) return session_->run(inputs, outputs, {}, absence);
+  return session_->run(inputs, outputs, handle->in_worker(), absence, &handle->worker_run());
 }
 
 Value WorkerSession::run_in_place(const NamedValues&, const NamedValues&, std::size_t, StopHandle&) const {

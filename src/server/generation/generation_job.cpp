@@ -96,10 +96,12 @@ void GenerationJob::submit_first() {
     throw Error(ErrorCode::invalid_input, setting_named("answers"),
                 fmt::format("the request asks for {} answers; accepted by this server: up to {}", count, limit));
   }
+  engine_ = model_->engine_for(work_.asked.cache_scope,
+                               work_.prompts.empty() ? std::span<const std::uint32_t>() : work_.prompts.front());
   const OutputConstraint& constraint = work_.asked.settings.constraint;
   if (constraint.kind != OutputConstraint::Kind::none) {
     const auto start = Clock::now();
-    constraint_ = model_->engine()->constraint(constraint);
+    constraint_ = engine_->constraint(constraint);
     add_phase(work_.request.spans, "constraint", start);
   }
   // Two at least: while one ends, the other keeps the place of the next one.
@@ -112,14 +114,14 @@ void GenerationJob::submit_first() {
 }
 
 void GenerationJob::submit(generation::EngineRequest request) {
-  const generation::Engine::Ticket ticket = model_->engine()->submit(std::move(request));
+  const generation::Engine::Ticket ticket = engine_->submit(std::move(request));
   bool is_cancelled = false;
   {
     const std::lock_guard lock(mutex_);
     tickets_.push_back(ticket);
     is_cancelled = is_cancelled_;
   }
-  if (is_cancelled) model_->engine()->cancel(ticket);
+  if (is_cancelled) engine_->cancel(ticket);
 }
 
 // In the place of one that has ended.
@@ -154,7 +156,7 @@ void GenerationJob::cancel_all() {
     is_cancelled_ = true;
     tickets = tickets_;
   }
-  for (const generation::Engine::Ticket ticket : tickets) model_->engine()->cancel(ticket);
+  for (const generation::Engine::Ticket ticket : tickets) engine_->cancel(ticket);
 }
 
 void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
@@ -162,10 +164,11 @@ void GenerationJob::take(std::size_t choice, GeneratedToken&& token) {
   ModelStatistics& statistics = model_->statistics();
   statistics.last_answer = now.time_since_epoch().count();
   Clock::time_point& last = last_token_[choice];
+  const SpanContext* traced = work_.request.spans ? &work_.request.spans->context() : nullptr;
   if (last == Clock::time_point{}) {
-    statistics.generation.time_to_first_token.add(now - work_.asked.arrived);
+    statistics.generation.time_to_first_token.add(now - work_.asked.arrived, traced);
   } else {
-    statistics.generation.time_between_tokens.add(now - last);
+    statistics.generation.time_between_tokens.add(now - last, traced);
   }
   last = now;
   if (work_.request.spans) note_token(choice, now);

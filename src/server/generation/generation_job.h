@@ -74,6 +74,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
 
   std::shared_ptr<ServedModel> model_;
   Work work_;
+  std::shared_ptr<generation::Engine> engine_;                     // of all answers
   std::shared_ptr<const text::TokenConstraint> constraint_;        // of all answers
   std::vector<std::chrono::steady_clock::time_point> last_token_;  // of each answer; the engine's thread
 

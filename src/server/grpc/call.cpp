@@ -86,6 +86,11 @@ Status status_of(const Error& error) {
   return {code, error.message()};
 }
 
+RequestSpans::End end_of(const Status& status) {
+  const StatusCode code = status.error_code();
+  return grpc_end(code, grpc_code_names.at(static_cast<std::size_t>(code)), status.error_message());
+}
+
 MemoryShare memory_share(const CallState& state, std::uint64_t bytes) {
   MemoryShare share(state.memory);
   if (share.grow(bytes)) return share;
@@ -231,8 +236,26 @@ Caller Call::caller() const {
   return caller;
 }
 
+std::shared_ptr<RequestSpans> Call::begin_spans(Clock::time_point came) const {
+  const Tracer* tracer = state_->options.tracer.get();
+  if (tracer == nullptr) return nullptr;
+  const std::string_view path = method_.path.substr(1);
+  auto spans = tracer->begin(std::string(path), metadata_of(wire_->context, "traceparent"), came);
+  if (!spans) return nullptr;
+  const std::size_t slash = path.find('/');
+  spans->set("rpc.system", std::string("grpc"));
+  spans->set("rpc.service", std::string(path.substr(0, slash)));
+  spans->set("rpc.method", std::string(path.substr(slash + 1)));
+  spans->set("client.address", address_of(peer_name(wire_->context.peer())));
+  spans->set("gpux.request.id", names_.id);
+  return spans;
+}
+
 void Call::begin_or_refuse(KeyNeed need) {
   ::grpc::ServerContext& context = wire_->context;
+  if (method_.is_traced) spans_ = begin_spans(arrived_);
+  // The span that is recorded is the one in the answer to the client.
+  if (spans_ && !names_.traceparent.empty()) names_.traceparent = spans_->context().traceparent();
   context.AddInitialMetadata("x-request-id", names_.id);
   if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
   if (const auto problem = key_problem(need)) {
@@ -241,10 +264,7 @@ void Call::begin_or_refuse(KeyNeed need) {
   }
   if (method_.path == infer_method) {
     if (const auto refusal = begin_limited(limited_)) {
-      if (!claim_end()) return;
-      context.AddTrailingMetadata("retry-after", std::to_string(retry_after(*refusal).count()));
-      context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(refusal->wait.count()));
-      finish({StatusCode::RESOURCE_EXHAUSTED, message_of(*refusal, caller())});
+      if (claim_end()) finish_refused(*refusal, message_of(*refusal, caller()));
       return;
     }
   }
@@ -351,11 +371,18 @@ void Call::keep_failure(StatusCode code, const std::string& reason) const {
 
 void Call::finish(const Status& status) {
   code_ = status.error_code();
+  failure_ = status.error_message();
   keep_failure(code_, status.error_message());
   // Nothing was begun that a retry would repeat: the client may come again after a second.
   if (code_ == StatusCode::UNAVAILABLE) wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", "1000");
   hand_over(finished_);
   wire_->stream.Finish(status, &finished_);
+}
+
+void Call::finish_refused(const LimitRefusal& refusal, const std::string& message) {
+  wire_->context.AddTrailingMetadata("retry-after", std::to_string(retry_after(refusal).count()));
+  wire_->context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(refusal.wait.count()));
+  finish({StatusCode::RESOURCE_EXHAUSTED, message});
 }
 
 void Call::finish_with(const ::grpc::ByteBuffer& answer, const std::optional<Clock::time_point>& deadline) {
@@ -408,6 +435,7 @@ void Call::end() {
   const StatusCode code = final_code();
   if (is_last_out_ && code == StatusCode::OK) count_sent();
   ++method_.counts->ended.at(static_cast<std::size_t>(code));
+  if (spans_) spans_->end(end_of({code, failure_}));
   if (state_->options.log_requests) {
     const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - arrived_).count();
     std::vector<log::Field> fields{{"method", "gRPC"},
@@ -417,7 +445,11 @@ void Call::end() {
                                    {"ms", fmt::format("{:.3f}", milliseconds)},
                                    {"peer", peer_},
                                    {"request", names_.id}};
-    if (!names_.traceparent.empty()) fields.push_back({"trace", names_.traceparent});
+    if (spans_) {
+      fields.push_back({"trace", spans_->context().traceparent()});
+    } else if (!names_.traceparent.empty()) {
+      fields.push_back({"trace", names_.traceparent});
+    }
     log::write(log::Level::info, "answered", fields);
   }
   outgoing_.Clear();
@@ -442,6 +474,10 @@ class Answer::Writer : public Call {
 
   void fail(const Error& error) {
     if (claim_end()) finish(status_of(error));
+  }
+
+  void refuse(const LimitRefusal& refusal, const std::string& message) {
+    if (claim_end()) finish_refused(refusal, message);
   }
 
   void call_when_gone(std::function<void()> callback) {
@@ -515,6 +551,10 @@ void Answer::respond(const ::grpc::ByteBuffer& message, const std::optional<Cloc
 
 void Answer::fail(const Error& error) const {
   writer_->fail(error);
+}
+
+void Answer::refuse(const LimitRefusal& refusal, const std::string& message) const {
+  writer_->refuse(refusal, message);
 }
 
 void Answer::on_gone(std::function<void()> callback) const {

@@ -31,6 +31,7 @@
 #include "server/requests/request_readers.h"
 #include "server/requests/request_trace.h"
 #include "server/requests/request_work.h"
+#include "server/telemetry/request_spans.h"
 
 /// A call on its way through the server. All methods are served as streams of bytes, so that keys are asked for before
 /// a message is read, and one that is no message is refused like any other mistake.
@@ -38,6 +39,9 @@ namespace gpux::server {
 
 /// The gRPC status of an error: code and message, as listed in docs/serving.md.
 ::grpc::Status status_of(const Error& error);
+
+/// What the span of a request has of the status that it ends with.
+RequestSpans::End end_of(const ::grpc::Status& status);
 
 /// A call that lasts until the client ends it.
 class LastingCall {
@@ -88,6 +92,7 @@ struct CallState {
 struct CalledMethod {
   std::string_view path;  ///< "/inference.GRPCInferenceService/ModelInfer"
   GrpcMethodCounts* counts = nullptr;
+  bool is_traced = false;  ///< its calls are spans
 };
 
 /// Reserves `bytes` of CallState::memory. Error resource_exhausted beyond its limit.
@@ -135,6 +140,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
     RequestWork work{.readers = &state_->readers, .memory = state_->memory, .stop = gone_, .deadline = {}};
     work.deadline.bring_forward(deadline_);
     work.limited = limited_;
+    work.spans = spans_;
     return work;
   }
 
@@ -160,6 +166,9 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// A request of the call that uses a model: counts it, and `limited` is what counts it from here; null where nothing
   /// does. What it is refused with; empty: it is not.
   [[nodiscard]] std::optional<LimitRefusal> begin_limited(std::shared_ptr<LimitedRequest>& limited) const;
+
+  /// The spans of a request of the call, which came at that time; null: they are not recorded.
+  [[nodiscard]] std::shared_ptr<RequestSpans> begin_spans(std::chrono::steady_clock::time_point came) const;
 
   /// Claims the end: true for the first that asks, who then has to finish.
   [[nodiscard]] bool claim_end() noexcept { return !ended_.exchange(true); }
@@ -189,6 +198,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
   /// Ends the call with this status. Requires claim_end(); nothing may be started afterwards.
   void finish(const ::grpc::Status& status);
+  /// The same for a request beyond a limit, with the time to wait.
+  void finish_refused(const LimitRefusal& refusal, const std::string& message);
   /// The same, bounded as start_write(), and for a request with a deadline by write_grace after it. Where memory is
   /// short, the call fails with UNAVAILABLE.
   void finish_with(const ::grpc::ByteBuffer& answer,
@@ -222,6 +233,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::uint64_t max_message_bytes_ = 0;
   bool needs_key_ = true;
   std::shared_ptr<LimitedRequest> limited_;  // of a call that is one request; null: nothing counts it
+  std::shared_ptr<RequestSpans> spans_;      // of a call that is one request; null: it is not recorded
+  std::string failure_;                      // for its span
   bool works_ = false;                       // counted by CallState::begin_work()
   ::grpc::ByteBuffer outgoing_;
   MemoryShare outgoing_memory_;
@@ -274,6 +287,8 @@ class Answer {
   void respond(const ::grpc::ByteBuffer& message,
                const std::optional<std::chrono::steady_clock::time_point>& deadline = {}) const;
   void fail(const Error& error) const;
+  /// Beyond a limit.
+  void refuse(const LimitRefusal& refusal, const std::string& message) const;
 
   /// `callback` runs once when the client has left or its deadline has passed before the answer: at once where it has.
   void on_gone(std::function<void()> callback) const;

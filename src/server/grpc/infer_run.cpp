@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "server/models/run_spans.h"
+#include "server/telemetry/request_spans.h"
+
 namespace gpux::server {
 
 using Clock = std::chrono::steady_clock;
@@ -18,17 +23,32 @@ InferRun::InferRun(std::shared_ptr<const inference::ModelInferRequest> request, 
 void InferRun::start(ModelRepository& repository) {
   const auto self = shared_from_this();
   try {
+    const std::string &name = request_->model_name(), &version = request_->model_version();
+    if (const std::shared_ptr<ServedModel> model = repository.use_ready(name, version)) {
+      submit_to(model);
+      return;
+    }
     repository.use(
-        request_->model_name(), request_->model_version(),
-        [self](const std::shared_ptr<ServedModel>& model) { self->submit_to(model); },
-        [self](const Error& error) { self->end(error, {}); }, work_.deadline.time());
+        name, version,
+        [self, asked = Clock::now()](const std::shared_ptr<ServedModel>& model) {
+          add_phase(self->work_.spans, "load", asked);
+          self->submit_to(model);
+        },
+        [self](const Error& error) { self->fail(error); }, work_.deadline.time());
   } catch (const Error& error) {
-    end(error, {});
+    fail(error);
   }
 }
 
 void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
   try {
+    std::optional<LimitRefusal> refusal;
+    work_.of_model = model->begin_limited(refusal);
+    if (refusal) {
+      const std::string message = message_of(*refusal, fmt::format("the model '{}'", model->name()));
+      end(Failure{Error(ErrorCode::resource_exhausted, message), refusal}, {});
+      return;
+    }
     auto call = std::make_shared<InferCall>();
     std::shared_ptr<MemoryShare> share;
     try {
@@ -44,11 +64,15 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     if (const auto timeout = call->timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     if (const auto timeout = model->options().timeout) work_.deadline.bring_forward(arrived_ + *timeout);
     call->run.arrived = arrived_;
+    if (work_.spans) {
+      work_.spans->set("gpux.model", model->name());
+      work_.spans->set("gpux.verdict", model->ran_on().header);
+    }
     const Pending pending = submit_infer(
         model, std::move(call->run), work_,
         [self = shared_from_this(), model, call, share](runtime::InferAnswer&& answer) {
           if (answer.error) {
-            self->end(answer.error, {});
+            self->fail(*answer.error);
             return;
           }
           try {
@@ -59,7 +83,7 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
                                                          .declared = model->declared_outputs(),
                                                          .verdict = model->ran_on().header}));
           } catch (...) {
-            self->end(current_error(), {});
+            self->fail(current_error());
           }
         },
         runtime::Here::allowed);
@@ -71,7 +95,7 @@ void InferRun::submit_to(const std::shared_ptr<ServedModel>& model) {
     }
     if (is_late) pending.cancel();
   } catch (...) {
-    end(current_error(), {});
+    fail(current_error());
   }
 }
 
@@ -89,7 +113,7 @@ void InferRun::cancel() {
   if (pending) pending.cancel();
 }
 
-void InferRun::end(const std::optional<Error>& error, const InferMessage& message) {
+void InferRun::end(const std::optional<Failure>& failure, const InferMessage& message) {
   Done done;
   Pending pending;
   {
@@ -97,7 +121,7 @@ void InferRun::end(const std::optional<Error>& error, const InferMessage& messag
     done = std::exchange(done_, nullptr);
     pending = std::exchange(pending_, {});
   }
-  if (done) done(error, message);
+  if (done) done(failure, message);
 }
 
 }  // namespace gpux::server

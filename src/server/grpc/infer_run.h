@@ -18,8 +18,13 @@ namespace gpux::server {
 /// One inference, from its message to that of its answer. All members from any thread.
 class InferRun : public std::enable_shared_from_this<InferRun> {
  public:
+  struct Failure {
+    Error error;
+    std::optional<LimitRefusal> refusal = {};  ///< of a limit of the model
+  };
+
   /// Called once, on any thread, also before start() has returned.
-  using Done = std::function<void(const std::optional<Error>& error, const InferMessage& message)>;
+  using Done = std::function<void(const std::optional<Failure>& failure, const InferMessage& message)>;
 
   InferRun(std::shared_ptr<const inference::ModelInferRequest> request, RequestWork work,
            std::chrono::steady_clock::time_point arrived, std::shared_ptr<const SharedRegions> regions, Done done);
@@ -31,7 +36,10 @@ class InferRun : public std::enable_shared_from_this<InferRun> {
 
  private:
   void submit_to(const std::shared_ptr<ServedModel>& model);
-  void end(const std::optional<Error>& error, const InferMessage& message);
+
+  void fail(const Error& error) { end(Failure{error}, {}); }
+
+  void end(const std::optional<Failure>& failure, const InferMessage& message);
 
   std::shared_ptr<const inference::ModelInferRequest> request_;
   RequestWork work_;

@@ -99,12 +99,17 @@ class InferStream : public Call, public LastingCall {
     RequestWork own = work();
     own.stop = {};
     own.limited = std::move(limited);
+    // Each message is a span of its own: a stream may last for days.
+    own.spans = begin_spans(Clock::now());
+    const std::shared_ptr<RequestSpans> spans = own.spans;
     auto run = std::make_shared<InferRun>(
         request, std::move(own), Clock::now(), state()->options.shared_regions,
-        [self = self(), number, name = request->model_name(), id = request->id()](const std::optional<Error>& error,
-                                                                                  const InferMessage& message) {
-          self->answer(number, error ? stream_failure(error->message(), self->state()->repository.name_of(name), id)
-                                     : stream_answer(message));
+        [self = self(), number, name = request->model_name(), id = request->id(), spans](
+            const std::optional<InferRun::Failure>& failure, const InferMessage& message) {
+          if (spans) spans->end(end_of(failure ? status_of(failure->error) : Status::OK));
+          self->answer(number,
+                       failure ? stream_failure(failure->error.message(), self->state()->repository.name_of(name), id)
+                               : stream_answer(message));
         });
     {
       const std::lock_guard lock(mutex_);

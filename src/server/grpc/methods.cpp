@@ -199,9 +199,11 @@ void model_infer(const AnswerTo& answer, ByteBuffer& request) {
   const RequestWork work = call.work();
   const auto run = std::make_shared<InferRun>(
       read<inference::ModelInferRequest>(answer, request), work, call.arrived(), call.state()->options.shared_regions,
-      [answer, deadline = work.deadline](const std::optional<Error>& error, const InferMessage& message) {
-        if (error) {
-          answer->fail(*error);
+      [answer, deadline = work.deadline](const std::optional<InferRun::Failure>& failure, const InferMessage& message) {
+        if (failure && failure->refusal) {
+          answer->refuse(*failure->refusal, failure->error.message());
+        } else if (failure) {
+          answer->fail(failure->error);
         } else {
           answer->respond(unary_answer(message), deadline.time());
         }
@@ -225,12 +227,12 @@ void repository_index(const AnswerTo& answer, ByteBuffer& request) {
 }
 
 template <typename Request>
-void refuse_parameters(const Request& request, std::string_view accepted) {
+void refuse_other_parameters(const Request& request, std::string_view accepted) {
   for (const auto& [name, value] : request.parameters()) {
     if (name == accepted) continue;
-    throw Error(ErrorCode::invalid_input,
-                fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
-                            utf8_prefix(name, 60)));
+    throw Error(
+        ErrorCode::invalid_input,
+        fmt::format("parameters.{} is not supported: files of models are on the server's disk", utf8_prefix(name, 60)));
   }
 }
 
@@ -257,22 +259,31 @@ void answer_change(const Answer& answer, const std::optional<Error>& error) {
 
 void repository_load(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelLoadRequest>(answer, request);
-  refuse_parameters(*asked, "");
+  refuse_other_parameters(*asked, "config");
+  std::optional<std::string> config;
+  if (const auto given = asked->parameters().find("config"); given != asked->parameters().end()) {
+    if (!given->second.has_string_param()) {
+      throw Error(ErrorCode::invalid_input, "parameters.config is a string with JSON in it");
+    }
+    config = given->second.string_param();
+  }
   const std::string& name = asked->model_name();
   ModelRepository& repository = repository_of(answer);
   const auto change = audit(answer, "load", name);
   audited(*change, [&] {
     repository.load(
-        name, answer->call().deadline(), [answer, change, name, &repository](const std::optional<Error>& error) {
+        name, answer->call().deadline(),
+        [answer, change, name, &repository](const std::optional<Error>& error) {
           answer_change<inference::RepositoryModelLoadResponse>(*answer, change->end(error, repository.digest(name)));
-        });
+        },
+        config);
   });
 }
 
 void repository_unload(const AnswerTo& answer, ByteBuffer& request) {
   const auto asked = read<inference::RepositoryModelUnloadRequest>(answer, request);
   // No model of gpux depends on another.
-  refuse_parameters(*asked, "unload_dependents");
+  refuse_other_parameters(*asked, "unload_dependents");
   const std::string& name = asked->model_name();
   const auto change = audit(answer, "unload", name);
   audited(*change, [&] {
@@ -326,13 +337,14 @@ constexpr Method inference_table[] = {
     {"/inference.GRPCInferenceService/ModelReady", KeyNeed::none, model_ready, nullptr},
     {"/inference.GRPCInferenceService/ServerMetadata", KeyNeed::any, server_metadata, nullptr},
     {"/inference.GRPCInferenceService/ModelMetadata", KeyNeed::any, model_metadata, nullptr},
-    {"/inference.GRPCInferenceService/ModelInfer", KeyNeed::any, model_infer, nullptr},
+    {"/inference.GRPCInferenceService/ModelInfer", KeyNeed::any, model_infer, nullptr, "unary", true},
     {"/inference.GRPCInferenceService/ModelStreamInfer", KeyNeed::any, nullptr, make_infer_stream, "bidi_stream"},
     {"/inference.GRPCInferenceService/ModelConfig", KeyNeed::any, model_config, nullptr},
     {"/inference.GRPCInferenceService/ModelStatistics", KeyNeed::any, model_statistics, nullptr},
     {"/inference.GRPCInferenceService/RepositoryIndex", KeyNeed::any, repository_index, nullptr},
-    {"/inference.GRPCInferenceService/RepositoryModelLoad", KeyNeed::admin, repository_load, nullptr},
-    {"/inference.GRPCInferenceService/RepositoryModelUnload", KeyNeed::admin, repository_unload, nullptr},
+    {"/inference.GRPCInferenceService/RepositoryModelLoad", KeyNeed::admin, repository_load, nullptr, "unary", true},
+    {"/inference.GRPCInferenceService/RepositoryModelUnload", KeyNeed::admin, repository_unload, nullptr, "unary",
+     true},
     {"/inference.GRPCInferenceService/SystemSharedMemoryStatus", KeyNeed::any, shared_memory_status, nullptr},
     {"/inference.GRPCInferenceService/SystemSharedMemoryRegister", KeyNeed::any, shared_memory_register, nullptr},
     {"/inference.GRPCInferenceService/SystemSharedMemoryUnregister", KeyNeed::any, shared_memory_unregister, nullptr},

@@ -18,6 +18,7 @@ struct Method {
   std::shared_ptr<Call> (*make)(std::shared_ptr<CallState> state, std::unique_ptr<Wire> wire,
                                 const CalledMethod& method);
   const char* type = "unary";  ///< as of GrpcMethodCounts
+  bool is_traced = false;      ///< CalledMethod::is_traced
 };
 
 /// Methods of the service inference.GRPCInferenceService.

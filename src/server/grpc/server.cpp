@@ -39,7 +39,7 @@ class MethodTable : public ::grpc::Service {
       AddMethod(
           new ::grpc::internal::RpcServiceMethod(method.path, ::grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
       MarkMethodRaw(index);
-      const CalledMethod called{method.path, &state->counts->add(method.path, method.type)};
+      const CalledMethod called{method.path, &state->counts->add(method.path, method.type), method.is_traced};
       sources_.push_back({.request =
                               [this, index](Wire& wire, ::grpc::ServerCompletionQueue& queue, void* tag) {
                                 RequestAsyncBidiStreaming(index, &wire.context, &wire.stream, &queue, &queue, tag);

@@ -16,6 +16,7 @@
 #include "server/requests/failed_requests.h"
 #include "server/requests/request_limits.h"
 #include "server/requests/shared_regions.h"
+#include "server/telemetry/tracer.h"
 
 namespace gpux::server {
 
@@ -36,6 +37,7 @@ struct GrpcServerOptions {
   std::shared_ptr<Access> access = std::make_shared<Access>();                   ///< who may send requests; not null
   std::shared_ptr<RequestLimiter> limiter = std::make_shared<RequestLimiter>();  ///< of HTTP, too; not null
   std::shared_ptr<AuditLog> audit = std::make_shared<AuditLog>();                ///< the same
+  std::shared_ptr<const Tracer> tracer;                                          ///< null: calls are not traced
   ProbeLimits probe;                                          ///< of the health service and the Ready methods
   bool log_requests = false;                                  ///< one line of the log for each
   std::shared_ptr<FailedRequests> failures;                   ///< keeps calls that fail; null: none are kept

@@ -105,6 +105,13 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
           {{"total", mean(counts.total)}, {"queue", mean(counts.queue)}, {"compute", mean(counts.compute)}}}});
     all.back()["moved_requests"] = now.moved;
     all.back()["replicas"] = replicas_of(*model, memory);
+    for (const auto& [name, value] : given_limits(model->limits())) all.back()["limits"][std::string(name)] = value;
+    if (const std::optional<KeyCounts> limited = model->limited_counts()) {
+      nlohmann::ordered_json& refused = all.back()["refused_by_limits"];
+      for (std::size_t limit = 0; limit < limit_names.size(); ++limit) {
+        refused[std::string(limit_names.at(limit))] = limited->refused.at(limit);
+      }
+    }
     for (const WorkerStatus& status : model->worker_processes()) {
       all.back()["workers"].push_back({{"state", to_string(status.state)},
                                        {"process_id", status.process_id},
@@ -174,12 +181,6 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
   }
   page["resident_bytes"] = resident_bytes();
   return page.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-bool prefers_json(std::string_view accept) {
-  const std::string text = lower(accept);
-  const std::size_t json = text.find("application/json");
-  return json != std::string::npos && json < std::min(text.find("text/"), text.find("application/openmetrics"));
 }
 
 }  // namespace gpux::server

@@ -44,7 +44,8 @@ std::uint64_t microseconds(const Histogram& histogram) {
 
 class Page {
  public:
-  explicit Page(std::span<const std::shared_ptr<ServedModel>> models) : models_(models) {}
+  Page(std::span<const std::shared_ptr<ServedModel>> models, WithExemplars exemplars)
+      : models_(models), exemplars_(exemplars) {}
 
   void family(std::string_view name, std::string_view kind, std::string_view help) {
     text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
@@ -72,13 +73,22 @@ class Page {
 
   void add(std::string_view name, const std::string& labels, const Histogram& shown) {
     std::uint64_t below = 0;
-    for (std::size_t i = 0; i < Histogram::bounds.size(); ++i) {
+    for (std::size_t i = 0; i <= Histogram::bounds.size(); ++i) {
       below += shown.in_bucket(i);
-      text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, Histogram::bounds[i], below);
+      const std::string bound = i < Histogram::bounds.size() ? fmt::format("{}", Histogram::bounds[i]) : "+Inf";
+      text_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}{}\n", name, labels, bound, below, exemplar_of(shown, i));
     }
-    below += shown.in_bucket(Histogram::bounds.size());
-    text_ += fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name, labels,
-                         below, std::chrono::duration<double>(shown.sum()).count());
+    text_ += fmt::format("{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name, labels, below,
+                         std::chrono::duration<double>(shown.sum()).count());
+  }
+
+  [[nodiscard]] std::string exemplar_of(const Histogram& shown, std::size_t bucket) const {
+    if (exemplars_ == WithExemplars::no) return {};
+    const std::optional<Exemplar> exemplar = shown.exemplar(bucket);
+    if (!exemplar) return {};
+    return fmt::format(R"( # {{trace_id="{}",span_id="{}"}} {} {:.3f})", to_hexadecimal(exemplar->trace),
+                       to_hexadecimal(exemplar->span), exemplar->seconds,
+                       std::chrono::duration<double>(exemplar->time.time_since_epoch()).count());
   }
 
   // Of models that generate text.
@@ -88,7 +98,7 @@ class Page {
       if (model->engine() != nullptr) generators.push_back(model);
     }
     if (generators.empty()) return;
-    Page page(generators);
+    Page page(generators, exemplars_);
     page.histograms(
         "gpux_time_to_first_token_seconds", "From the request's arrival to the first token of its text",
         [](ServedModel& model) -> const Histogram& { return model.statistics().generation.time_to_first_token; });
@@ -324,6 +334,30 @@ class Page {
     }
   }
 
+  // Of models with limits.
+  void limits() {
+    std::vector<std::pair<ServedModel*, std::vector<std::pair<std::string_view, std::uint64_t>>>> limited;
+    for (const auto& model : models_) {
+      if (auto given = given_limits(model->limits()); !given.empty())
+        limited.emplace_back(model.get(), std::move(given));
+    }
+    if (limited.empty()) return;
+    constexpr std::string_view limit_name = "gpux_model_limit", refused = "gpux_model_limit_refused_total";
+    family(limit_name, "gauge", "What the operator lets the model take, by the limit");
+    for (const auto& [model, given] : limited) {
+      for (const auto& [name, value] : given)
+        text_ += fmt::format("{}{{{},limit=\"{}\"}} {}\n", limit_name, labels_of(*model), name, value);
+    }
+    family(refused, "counter", "Requests that were refused by a limit of the model");
+    for (const auto& [model, given] : limited) {
+      const std::optional<KeyCounts> counts = model->limited_counts();
+      for (std::size_t limit = 0; counts && limit < limit_names.size(); ++limit) {
+        text_ += fmt::format("{}{{{},limit=\"{}\"}} {}\n", refused, labels_of(*model), limit_names.at(limit),
+                             counts->refused.at(limit));
+      }
+    }
+  }
+
   void access(const TransportCounts& transport) {
     constexpr std::string_view reloads = "gpux_key_reloads_total";
     family(reloads, "counter", "How often the files of keys and limits were read again");
@@ -399,6 +433,7 @@ class Page {
 
  private:
   std::span<const std::shared_ptr<ServedModel>> models_;
+  WithExemplars exemplars_;
   std::string text_;
 };
 
@@ -409,8 +444,9 @@ std::string device_name(const ProviderAttempt& attempt) {
   return attempt.devices.empty() ? std::string() : attempt.devices.front().name;
 }
 
-std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport) {
-  Page page(models);
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport,
+                            WithExemplars exemplars) {
+  Page page(models, exemplars);
   page.of_each("nv_inference_request_success", "counter", "Requests answered with results",
                [](ServedModel& model) { return model.statistics().succeeded.load(); });
   page.failures();
@@ -459,6 +495,7 @@ std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models
   if (transport.routes != nullptr) page.routes(*transport.routes);
   page.cut_off_answers(transport.http);
   page.members(transport);
+  page.limits();
   page.keys(transport.keys);
   page.access(transport);
   if (transport.cache) page.cache(*transport.cache);

@@ -37,9 +37,17 @@ struct TransportCounts {
   std::optional<ResponseCacheCounts> cache = {};  ///< empty: no answers are kept
 };
 
+/// Whether buckets of histograms name a trace of a request that they count, as OpenMetrics has it.
+enum class WithExemplars : bool { no, yes };
+
 /// All models' counters in Prometheus' text format (version 0.0.4), under Triton's names where Triton has one, those of
-/// gRPC's interceptors where these have one, and gpux_… elsewhere.
-std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
+/// gRPC's interceptors where these have one, and gpux_… elsewhere. With exemplars it is not of that format.
+std::string prometheus_text(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport,
+                            WithExemplars exemplars = WithExemplars::no);
+
+/// A page of prometheus_text() as OpenMetrics 1.0 has it: families of counters without _total, and a mark at the end.
+/// Pure.
+std::string open_metrics_text(std::string_view page);
 
 /// The counters of prometheus_text() as JSON, with the provider of each model.
 std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, const TransportCounts& transport);
@@ -47,7 +55,9 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
 /// The device that the session of a provider is on; otherwise the first that the provider lists. Empty: there is none.
 std::string device_name(const ProviderAttempt& attempt);
 
-/// Whether an Accept field asks for JSON rather than text.
-bool prefers_json(std::string_view accept);
+enum class MetricFormat : std::uint8_t { prometheus, open_metrics, json };
+
+/// What an Accept field asks for first; Prometheus' format where it names none. Pure.
+MetricFormat metric_format(std::string_view accept);
 
 }  // namespace gpux::server

@@ -4,12 +4,16 @@
 
 namespace gpux::server {
 
-LoadJob& LoadJobs::add(LoadJob::Kind kind, std::string_view name, std::string_view version) {
+LoadJob& LoadJobs::add(LoadJob::Kind kind, std::string_view name, std::string_view version,
+                       std::optional<std::string> config) {
   for (const auto& job : waiting_) {
-    if (job->kind == kind && job->name == name && job->version == version) return *job;
+    if (job->kind == kind && job->name == name && job->version == version && job->config == config) return *job;
   }
-  waiting_.push_back(std::make_shared<LoadJob>(
-      LoadJob{.kind = kind, .name = std::string(name), .version = std::string(version), .requesters = {}}));
+  waiting_.push_back(std::make_shared<LoadJob>(LoadJob{.kind = kind,
+                                                       .name = std::string(name),
+                                                       .version = std::string(version),
+                                                       .config = std::move(config),
+                                                       .requesters = {}}));
   return *waiting_.back();
 }
 

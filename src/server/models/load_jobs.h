@@ -20,6 +20,7 @@ struct LoadJob {
 
   Kind kind;
   std::string name, version;
+  std::optional<std::string> config;      ///< of a load: RepositoryOptions::configure
   std::vector<std::uint64_t> requesters;  ///< numbers of those who are to be told how it ended
   bool is_cancelled = false;              ///< the model was unloaded while the job ran
 
@@ -32,7 +33,8 @@ class LoadJobs {
   using Done = std::function<void(const std::optional<Error>&)>;
 
   /// Puts the job at the end of the queue, or joins one that waits there and does the same.
-  LoadJob& add(LoadJob::Kind kind, std::string_view name, std::string_view version);
+  LoadJob& add(LoadJob::Kind kind, std::string_view name, std::string_view version,
+               std::optional<std::string> config = {});
 
   /// Returns the requester's number.
   std::uint64_t add_requester(LoadJob& job, Done done);

@@ -28,6 +28,7 @@
 #include "provider/shape_profile.h"
 #include "runtime/scheduling/padding.h"
 #include "server/http/server.h"
+#include "server/models/thread_plan.h"
 
 namespace gpux::server {
 namespace {
@@ -102,6 +103,23 @@ ServingOptions serving_options(const ServingRequest& serving, const ServingFlags
   if (!flags.no_grpc) options.quick_lanes *= 2;
   if (serving.warm_up) options.warm_up = serving.warm_up->value;
   return options;
+}
+
+// With as many threads as the limit of processors allows.
+WorkerRequest limit_threads(const ListedModel& listed, const ServingRequest& serving, WorkerRequest workers,
+                            OpenModel& opened) {
+  LoadOptions& options = opened.settings.options;
+  try {
+    const ThreadPlan plan = within_processors({.workers = std::move(workers),
+                                               .workers_are_set = serving.workers.has_value(),
+                                               .intra_threads = options.intra_threads,
+                                               .inter_threads = options.inter_threads},
+                                              listed.limits.processors);
+    options.intra_threads = plan.intra_threads;
+    return plan.workers;
+  } catch (const Error& error) {
+    throw error.within(fmt::format("models.{}", listed.name));
+  }
 }
 
 WorkerRequest requested_workers(const ServingRequest& serving, unsigned by_default) {
@@ -211,24 +229,17 @@ void set_chat(const std::string& name, generation::ModelChat chat, TextGeneratio
   if (generation.chat.prompt() != nullptr) measure_template(generation);
 }
 
-void require_one_session(const std::string& name, const ServingRequest& serving) {
-  const auto refuse = [&](const Source& source, const std::string& value) {
-    throw Error(ErrorCode::usage, fmt::format("{} is '{}', and '{}' generates text with one session; accepted: 1, or "
-                                              "max_sequences for texts at the same time",
-                                              source.name, value, name));
-  };
-  if (serving.workers && to_string(serving.workers->value) != "1") {
-    refuse(serving.workers->source, to_string(serving.workers->value));
-  }
-  if (serving.runs_in_flight && serving.runs_in_flight->value != 1) {
-    refuse(serving.runs_in_flight->source, std::to_string(serving.runs_in_flight->value));
-  }
+void refuse_runs_in_flight(const std::string& name, const ServingRequest& serving) {
+  if (!serving.runs_in_flight || serving.runs_in_flight->value == 1) return;
+  throw Error(ErrorCode::usage, fmt::format("{} is '{}', and a session of '{}', which generates text, has one run at a "
+                                            "time; accepted: 1, or max_sequences for texts at the same time",
+                                            serving.runs_in_flight->source.name, serving.runs_in_flight->value, name));
 }
 
-// Its engine runs the only session.
+// Each engine runs a session of its own.
 ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
                         const ServingFlags& flags) {
-  require_one_session(listed.name, serving);
+  refuse_runs_in_flight(listed.name, serving);
   if (serving.batching) refuse_batching(listed.name, serving.batching->source);
   ServingOptions options = serving_options(serving, flags, opened, true);
   options.max_batch_size = 1;
@@ -238,14 +249,20 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
   generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.max_waiting = options.max_queue;
-  const OpenGenerator open = open_generator(opened);
-  std::shared_ptr<generation::Engine> engine = open.load(generator);
-  require_this_core(engine->runtime());
+  const bool threads_are_set = opened.settings.options.intra_threads.has_value();
+  const WorkerRequest request = limit_threads(listed, serving, requested_workers(serving, 1), opened);
+  OpenGenerator open = open_generator(opened);
   ModelParts parts{.name = listed.name, .version = listed.version};
+  parts.session.workers = load_owners(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
+    open.model.settings.options = with;
+    std::shared_ptr<generation::Engine> engine = open.load(generator);
+    parts.generation.engines.push_back(engine);
+    const Runtime& session = engine->runtime();
+    return std::shared_ptr<const Runtime>(std::move(engine), &session);
+  });
+  require_this_core(*parts.session.workers.sessions.front());
   parts.project = opened.located.project;
-  parts.session.workers.sessions.emplace_back(engine, &engine->runtime());
   parts.session.options = std::move(options);
-  parts.generation.engine = std::move(engine);
   parts.generation.options = generator;
   set_chat(listed.name, open.read_chat(), parts.generation);
   parts.generation.family = JsonSettings(opened.located.onnx_file.parent_path() / "config.json").text("model_type");
@@ -325,9 +342,7 @@ void add_inputs(const OpenModel& opened, ModelParts& parts) {
   if (parts.image_input) parts.image_input->sources.path = false;
 }
 
-}  // namespace
-
-ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
+ModelParts load_opened(const ListedModel& listed, const ServingFlags& flags) {
   OpenModel opened = open_listed(listed, flags);
   const ServingRequest serving = serving_request(listed, flags, opened);
   if (auto generator = load_generator(listed, opened, serving, flags)) {
@@ -337,12 +352,15 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   refuse_generation_settings(listed.name, serving);
   std::optional<checkpoint::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(serving, flags, opened, sentences.has_value());
-  const WorkerRequest request = requested_workers(serving, sentences ? usable_processors(Machine::this_one()) : 1);
+  const bool threads_are_set = opened.settings.options.intra_threads.has_value();
+  const WorkerRequest request = limit_threads(
+      listed, serving, requested_workers(serving, sentences ? usable_processors(Machine::this_one()) : 1), opened);
+  // Threads that read requests would compute beside them, and as urgently as those of other models.
+  if (listed.limits.processors != 0 || listed.nice != 0) options.quick_lanes = 0;
   if (sentences) {
     opened.settings.options.pooled_output = embedding::graph_pooling(*sentences, opened.info.signature);
   }
   opened.settings.options.expected_sizes = expected_sizes(opened.info.signature, sizes_of(opened, serving));
-  const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   Workers loaded = load_workers(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     opened.settings.options = with;
     return opened.load();
@@ -378,6 +396,14 @@ ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
   }
   parts.session = {std::move(loaded), std::move(options)};
   warm_up(parts);
+  return parts;
+}
+
+}  // namespace
+
+ModelParts load_served(const ListedModel& listed, const ServingFlags& flags) {
+  ModelParts parts = load_opened(listed, flags);
+  parts.limits = listed.limits;
   return parts;
 }
 

@@ -52,7 +52,7 @@ void ModelEntry::note_failure(const Error& error, std::chrono::milliseconds firs
 
 void ModelEntry::install(const std::shared_ptr<ServedModel>& loaded, const ModelAliases& loaded_aliases,
                          const std::shared_ptr<ModelDescription>& loaded_description, std::uint64_t grown_bytes) {
-  if (loaded->engine()) statistics->generation.engines.add(loaded->engine());
+  for (const auto& engine : loaded->engines()) statistics->generation.engines.add(engine);
   model = loaded;
   model_aliases = loaded_aliases;
   description = loaded_description;

@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "generation/cache_budget.h"
 #include "server/models/model_eviction.h"
+#include "server/models/model_weight.h"
 #include "server/models/source_watch.h"
 
 namespace gpux::server {
@@ -75,16 +76,40 @@ std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedM
   return bytes;
 }
 
+namespace {
+
+// A load serves whoever asks for the model later: it is in the trace of no request.
+void trace_load(const Tracer* tracer, const ModelSource& source, const ServedModel* loaded,
+                const std::optional<Error>& failure, RequestSpans::Clock::time_point start) {
+  if (tracer == nullptr) return;
+  const auto spans = tracer->begin("load model", {}, start, SpanKind::internal);
+  if (!spans) return;
+  spans->set("gpux.model", source.name);
+  spans->set("gpux.model.version", source.version);
+  if (loaded != nullptr) {
+    spans->set("gpux.model.digest", loaded->digest());
+    spans->set("gpux.verdict", loaded->ran_on().header);
+  }
+  const std::string result = failure ? "failed" : "succeeded";
+  spans->end({.status = {"gpux.load.result", result},
+              .error_type = failure ? std::string(to_string(failure->code())) : "",
+              .error = failure ? for_clients(*failure).message() : ""});
+}
+
+}  // namespace
+
 ModelLoader::Trial ModelLoader::try_load(const ModelSource& source,
                                          const std::shared_ptr<ModelStatistics>& statistics) const {
   Trial trial;
   const MemoryOfDevices devices_before = provider::read_device_memory(Machine::this_one());
   trial.failure = failure_of([&] {
     if (source.fingerprint) trial.fingerprint = source.fingerprint();
-    ModelParts parts = source.load();
-    std::vector<DeviceUse> uses = device_uses(parts, devices_before);
-    trial.loaded =
-        ModelReaper::adopt(state_.reaper, std::make_unique<ServedModel>(std::move(parts), statistics, std::move(uses)));
+    with_nice(source.nice, [&] {
+      ModelParts parts = source.load();
+      std::vector<DeviceUse> uses = device_uses(parts, devices_before);
+      trial.loaded = ModelReaper::adopt(state_.reaper,
+                                        std::make_unique<ServedModel>(std::move(parts), statistics, std::move(uses)));
+    });
     trial.description = describe(*trial.loaded);
   });
   if (!trial.failure && !trial.description) trial.failure = Error(ErrorCode::resource_exhausted, "out of memory");
@@ -102,7 +127,9 @@ std::optional<Error> ModelLoader::load_source(const ModelSource& source, ModelEv
     statistics = entry.statistics;
   }
   const std::uint64_t before = resident_bytes();
+  const auto start = RequestSpans::Clock::now();
   const Trial trial = try_load(source, statistics);
+  trace_load(state_.options.tracer.get(), source, trial.loaded.get(), trial.failure, start);
   const std::shared_ptr<ServedModel>& loaded = trial.loaded;
   const std::optional<Error>& failure = trial.failure;
   const std::uint64_t size = resident_bytes();
@@ -181,8 +208,23 @@ std::vector<ModelSource> ModelLoader::sources_of(std::string& name, bool& are_cu
 std::optional<Error> ModelLoader::load_model(const LoadJob& job) {
   bool are_current = false;
   std::string name = job.name;
-  const std::vector<ModelSource> wanted = sources_of(name, are_current);
-  std::optional<Error> failure;
+  const auto& configure = state_.options.configure;
+  std::vector<ModelSource> wanted;
+  std::optional<std::string> before;
+  if (configure) {
+    // Its own name is known once the sources are.
+    if (job.config) (void)sources_of(name, are_current);
+    before = configure(name, job.config);
+  }
+  std::optional<Error> failure = failure_of([&] { wanted = sources_of(name, are_current); });
+  // The next load by itself, as after a file has changed, is not to try again what has failed.
+  const auto restore = [&] {
+    if (configure && before != job.config) (void)configure(name, before);
+  };
+  if (failure) {
+    restore();
+    throw Error(*failure);
+  }
   for (const ModelSource& source : wanted) {
     {
       const std::lock_guard lock(state_.mutex);
@@ -191,6 +233,7 @@ std::optional<Error> ModelLoader::load_model(const LoadJob& job) {
     std::optional<Error> one = load_source(source, ModelEvent::load_started);
     if (one && !failure) failure = std::move(one);
   }
+  if (failure) restore();
   if (are_current) drop_vanished(state_, wanted, &name);
   if (!wanted.empty()) return failure;
   TransitionEffects after;

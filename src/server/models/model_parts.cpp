@@ -37,16 +37,17 @@ void add_sessions(const Workers& workers, std::vector<DeviceSession>& sessions) 
 
 void warm_up(const ModelParts& parts) {
   if (parts.image_tower) warm_up(*parts.image_tower);
-  if (parts.generation.engine == nullptr) {
+  if (parts.generation.engines.empty()) {
     warm_up(parts.session);
     return;
   }
-  generation::Engine& engine = *parts.generation.engine;
-  generation::EngineRequest request;
-  request.prompt.assign(engine.context_length() > 4 ? 2 : 1, 0);
-  request.settings.temperature = 0;
-  request.settings.max_tokens = 1;
-  (void)generation::generate(engine, std::move(request));
+  for (const auto& engine : parts.generation.engines) {
+    generation::EngineRequest request;
+    request.prompt.assign(engine->context_length() > 4 ? 2 : 1, 0);
+    request.settings.temperature = 0;
+    request.settings.max_tokens = 1;
+    (void)generation::generate(*engine, std::move(request));
+  }
   for (const DimensionSizes& sizes : parts.session.options.warm_up) run_synthetic(parts.session.workers, sizes);
 }
 

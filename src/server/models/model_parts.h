@@ -12,6 +12,7 @@
 #include "gpux/generator.h"
 #include "pipeline/pipeline.h"
 #include "project/image_input.h"
+#include "project/model_limits.h"
 #include "project/project_file.h"
 #include "server/models/device_use.h"
 #include "server/models/render_pace.h"
@@ -21,7 +22,8 @@ namespace gpux::server {
 
 /// Engine, options and chat template of a model that generates text.
 struct TextGeneration {
-  std::shared_ptr<generation::Engine> engine;  ///< its session is the model's; null: the model generates no text
+  /// Their sessions are the model's; empty: the model generates no text.
+  std::vector<std::shared_ptr<generation::Engine>> engines;
   GeneratorOptions options;
   std::string family;          ///< "model_type" of config.json, as "qwen3"
   generation::ModelChat chat;  ///< makes prompts of conversations, or says why nothing does
@@ -41,6 +43,7 @@ struct ModelParts {
   std::shared_ptr<const embedding::ImageEncoder> image_encoder = {};  ///< makes vectors of images
   std::optional<SessionParts> image_tower = {};                       ///< what `image_encoder` is for; empty: `session`
   TextGeneration generation = {};
+  ModelLimits limits = {};  ///< of the operator
 };
 
 /// Runs synthetic inputs of the requested sizes, so that the first request finds everything initialized. The model's

@@ -103,7 +103,7 @@ void ModelRepository::load_all() {
   }
 }
 
-void ModelRepository::load(std::string name, Deadline deadline, Done done) {
+void ModelRepository::load(std::string name, Deadline deadline, Done done, std::optional<std::string> config) {
   State& state = *state_;
   RepositoryState& shared = state.shared;
   if (shared.options.load_timeout.count() != 0) {
@@ -118,13 +118,17 @@ void ModelRepository::load(std::string name, Deadline deadline, Done done) {
       refusal = Error(ErrorCode::interrupted, "the server is going down");
     } else {
       refusal = failure_of([&] { name = shared.table.name_of_all(name); });
+      if (!refusal && config && !shared.options.configure) {
+        refusal = Error(ErrorCode::usage, "the models of this server have no configuration but their own");
+      }
     }
     if (refusal) {
       lock.unlock();
       done(refusal);
       return;
     }
-    number = shared.jobs.add_requester(shared.jobs.add(LoadJob::Kind::load, name, ""), std::move(done));
+    number =
+        shared.jobs.add_requester(shared.jobs.add(LoadJob::Kind::load, name, "", std::move(config)), std::move(done));
     shared.changed.notify_all();
     const auto known = shared.table.models().find(name);
     if (known != shared.table.models().end()) {

@@ -15,6 +15,7 @@
 #include "server/models/model_source.h"
 #include "server/models/model_state.h"
 #include "server/models/served_model.h"
+#include "server/telemetry/tracer.h"
 
 namespace gpux::server {
 
@@ -46,6 +47,10 @@ struct RepositoryOptions {
   /// A failed load is not repeated by requests, or by refresh(), before this has passed; doubled by each failure up to
   /// a minute.
   std::chrono::milliseconds first_retry_delay{1000};
+  /// Gives a model another configuration before it is loaded, and returns the one that was said before, as of
+  /// ServedModels::configure(); null: models have none but their own.
+  std::function<std::optional<std::string>(const std::string& name, const std::optional<std::string>& json)> configure;
+  std::shared_ptr<const Tracer> tracer = {};  ///< each load is a trace of its own; null: it is none
 };
 
 /// The models of a server, by name and version: loads, reloads, unloads and evicts them while they are used. Each
@@ -76,7 +81,9 @@ class ModelRepository {
   /// Errors not_found, those of the load, usage where the name is an alias of one of several versions, interrupted
   /// where unload() came in between, and deadline_exceeded where it has not ended by then or within the options' limit,
   /// as a device may take long, or hang: the load goes on.
-  void load(std::string name, Deadline deadline, Done done);
+  /// `config`: of the model from now on, where the load succeeds; empty: its own. Error invalid_config, usage where
+  /// models have none but their own.
+  void load(std::string name, Deadline deadline, Done done, std::optional<std::string> config = {});
 
   /// Takes all versions of the model out of service, at once: a load that is queued is dropped, and what a running one
   /// makes is not served. Errors not_found, and usage as of load().

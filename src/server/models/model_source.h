@@ -20,6 +20,7 @@ struct ModelSource {
   /// Loaded when a request names it, and not before: RepositoryOptions::loads_by_name.
   bool on_demand = false;
   std::uint64_t size_bytes = 0;  ///< of its files, where that is known without a load
+  int nice = 0;                  ///< of the threads that load and run it: with_nice()
   /// Loads the model, warm. Called on the repository's thread, one load at a time. Whatever it throws is this model's
   /// failure alone.
   std::function<ModelParts()> load;

@@ -31,24 +31,25 @@ void EngineCounts::remove(const std::shared_ptr<const generation::Engine>& engin
 generation::EngineStatistics EngineCounts::sum() const {
   const std::lock_guard lock(mutex_);
   generation::EngineStatistics sum = ended_;
-  for (const auto& engine : engines_) {
-    const generation::EngineStatistics one = engine->statistics();
-    sum.running += one.running;
-    sum.waiting += one.waiting;
-    sum.slots += one.slots;
-    sum.cached_tokens += one.cached_tokens;
-    sum.cache_bytes += one.cache_bytes;
-    sum.max_cache_bytes += one.max_cache_bytes;
-    sum.steps += one.steps;
-    sum.prompt_tokens += one.prompt_tokens;
-    sum.reused_tokens += one.reused_tokens;
-    sum.generated_tokens += one.generated_tokens;
-    sum.finished += one.finished;
-    sum.cancelled += one.cancelled;
-    sum.failed += one.failed;
-    sum.preempted += one.preempted;
-  }
+  for (const auto& engine : engines_) add_to(sum, engine->statistics());
   return sum;
+}
+
+void add_to(generation::EngineStatistics& sum, const generation::EngineStatistics& one) {
+  sum.running += one.running;
+  sum.waiting += one.waiting;
+  sum.slots += one.slots;
+  sum.cached_tokens += one.cached_tokens;
+  sum.cache_bytes += one.cache_bytes;
+  sum.max_cache_bytes += one.max_cache_bytes;
+  sum.steps += one.steps;
+  sum.prompt_tokens += one.prompt_tokens;
+  sum.reused_tokens += one.reused_tokens;
+  sum.generated_tokens += one.generated_tokens;
+  sum.finished += one.finished;
+  sum.cancelled += one.cancelled;
+  sum.failed += one.failed;
+  sum.preempted += one.preempted;
 }
 
 void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {

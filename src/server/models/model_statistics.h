@@ -14,6 +14,7 @@
 #include "gpux/error.h"
 #include "runtime/scheduling/scheduler.h"
 #include "server/requests/histogram.h"
+#include "server/requests/request_limits.h"
 
 namespace gpux::server {
 
@@ -38,6 +39,9 @@ class EngineCounts {
   generation::EngineStatistics ended_;
 };
 
+/// Adds each of them.
+void add_to(generation::EngineStatistics& sum, const generation::EngineStatistics& one);
+
 /// Counters of text generation of one model.
 struct GenerationStatistics {
   Histogram time_to_first_token;  ///< from the request's arrival
@@ -56,6 +60,8 @@ struct ModelStatistics {
   Histogram total, queue, input, compute, output;
   Histogram failure;  ///< from arrival to the error
   GenerationStatistics generation;
+  /// What was used of the model's limits.
+  std::shared_ptr<RequestLimiter> limiter = std::make_shared<RequestLimiter>();
 
   /// Counts a failure by what it was. `admitted`: the model took the request, so that resource_exhausted is said by its
   /// device, not by its queue.

@@ -10,7 +10,8 @@
 namespace gpux::server {
 
 /// "queue", "batch" and "run", which ended at `end` but for the output. "run" has gpux.batch.rows and
-/// gpux.batch.requests, of all requests that shared it.
+/// gpux.batch.requests, of all requests that shared it. Of a worker process, "worker" is a part of it: the time that it
+/// had the run, in the middle, and process.pid.
 void add_run(const std::shared_ptr<RequestSpans>& spans, const runtime::InferTimes& times,
              RequestSpans::Clock::time_point end);
 

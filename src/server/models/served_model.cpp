@@ -3,8 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/models/engine_choice.h"
+
 namespace gpux::server {
 namespace {
+
+RequestLimits request_limits(const ModelLimits& limits) {
+  return {.requests_per_minute = limits.requests_per_minute,
+          .tokens_per_minute = limits.tokens_per_minute,
+          .tokens_per_day = limits.tokens_per_day,
+          .requests_in_flight = limits.requests_in_flight};
+}
 
 std::vector<DeclaredValue> declared_outputs_of(const ModelParts& parts) {
   const std::optional<std::vector<DeclaredValue>> said = parts.project ? parts.project->outputs : std::nullopt;
@@ -46,7 +55,7 @@ ServedModel::ServedModel(ModelParts parts, std::shared_ptr<ModelStatistics> stat
 }
 
 ServedModel::~ServedModel() {
-  if (engine()) statistics().generation.engines.remove(engine());
+  for (const auto& engine : engines()) statistics().generation.engines.remove(engine);
 }
 
 Verdict ServedModel::verdict() const {
@@ -109,11 +118,9 @@ bool ServedModel::has_lost_all_devices() const {
 
 runtime::SchedulerCounts ServedModel::counts() const {
   runtime::SchedulerCounts counts = session_.scheduler().counts();
-  if (engine()) {
-    const generation::EngineStatistics texts = engine()->statistics();
-    counts.waiting += texts.waiting;
-    counts.running += texts.running;
-  }
+  const generation::EngineStatistics texts = engine_statistics();
+  counts.waiting += texts.waiting;
+  counts.running += texts.running;
   if (image_tower_) add_to(counts, image_tower_->scheduler().counts());
   return counts;
 }
@@ -121,7 +128,7 @@ runtime::SchedulerCounts ServedModel::counts() const {
 void ServedModel::abandon() {
   session_.scheduler().abandon();
   if (engine()) {
-    engine()->drain(std::chrono::steady_clock::now());  // takes no more
+    for (const auto& engine : engines()) engine->drain(std::chrono::steady_clock::now());  // takes no more
     std::map<std::uint64_t, std::function<void()>> texts;
     {
       const std::lock_guard lock(texts_mutex_);
@@ -132,12 +139,46 @@ void ServedModel::abandon() {
   if (image_tower_) image_tower_->scheduler().abandon();
 }
 
+std::shared_ptr<generation::Engine> ServedModel::engine_for(std::string_view cache_scope,
+                                                            std::span<const std::uint32_t> prompt) const {
+  if (engines().size() == 1) return engines().front();
+  std::vector<EngineLoad> loads;
+  for (const auto& engine : engines()) {
+    const generation::EngineStatistics now = engine->statistics();
+    loads.push_back({.texts = now.running + now.waiting,
+                     .slots = now.slots,
+                     .is_usable = !engine->runtime().lost_device().has_value()});
+  }
+  return engines()[choose_engine(loads, beginning_of(cache_scope, prompt))];
+}
+
+generation::EngineStatistics ServedModel::engine_statistics() const {
+  generation::EngineStatistics all;
+  for (const auto& engine : engines()) add_to(all, engine->statistics());
+  return all;
+}
+
 std::shared_ptr<ServedSession> session_of(const std::shared_ptr<ServedModel>& model) noexcept {
   return {model, &model->session()};
 }
 
 std::shared_ptr<ServedSession> image_session_of(const std::shared_ptr<ServedModel>& model) noexcept {
   return {model, &model->image_session()};
+}
+
+std::shared_ptr<LimitedRequest> ServedModel::begin_limited(std::optional<LimitRefusal>& refusal) {
+  const LimitRules rules{.each = request_limits(parts_.limits), .by_key = {}};
+  if (!rules.each.has_any()) return nullptr;
+  const Caller model{.key = name()};
+  refusal = statistics().limiter->admit(model, rules);
+  return refusal ? nullptr : statistics().limiter->begin(model, rules, refusal);
+}
+
+std::optional<KeyCounts> ServedModel::limited_counts() const {
+  if (!request_limits(parts_.limits).has_any()) return std::nullopt;
+  const std::map<std::string, KeyCounts> counts = session_.statistics()->limiter->counts();
+  const auto own = counts.find(name());
+  return own == counts.end() ? KeyCounts() : own->second;
 }
 
 }  // namespace gpux::server

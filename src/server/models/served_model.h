@@ -82,8 +82,23 @@ class ServedModel {
   /// Whether image_encoder() is for sessions of its own.
   [[nodiscard]] bool has_image_tower() const noexcept { return image_tower_.has_value(); }
 
-  /// Generates texts; null if the model does not.
-  [[nodiscard]] const std::shared_ptr<generation::Engine>& engine() const noexcept { return parts_.generation.engine; }
+  /// Generates texts; null if the model does not. The first of engines(): what they have in common is known by it.
+  [[nodiscard]] const std::shared_ptr<generation::Engine>& engine() const noexcept {
+    static const std::shared_ptr<generation::Engine> none;
+    return engines().empty() ? none : engines().front();
+  }
+
+  /// All engines, each with a session of its own.
+  [[nodiscard]] std::span<const std::shared_ptr<generation::Engine>> engines() const noexcept {
+    return parts_.generation.engines;
+  }
+
+  /// The one for a request: choose_engine(). The model generates text.
+  [[nodiscard]] std::shared_ptr<generation::Engine> engine_for(std::string_view cache_scope,
+                                                               std::span<const std::uint32_t> prompt) const;
+
+  /// Sum over all engines.
+  [[nodiscard]] generation::EngineStatistics engine_statistics() const;
 
   /// Options of engine().
   [[nodiscard]] const GeneratorOptions& generator_options() const noexcept { return parts_.generation.options; }
@@ -115,6 +130,16 @@ class ServedModel {
   [[nodiscard]] const std::shared_ptr<ModelStatistics>& shared_statistics() const noexcept {
     return session_.statistics();
   }
+
+  /// What the operator lets it take.
+  [[nodiscard]] const ModelLimits& limits() const noexcept { return parts_.limits; }
+
+  /// Counts a request that the model answers, until the result goes; null where it has no limits of requests, or with a
+  /// refusal.
+  [[nodiscard]] std::shared_ptr<LimitedRequest> begin_limited(std::optional<LimitRefusal>& refusal);
+
+  /// What was counted so; empty where it has no limits of requests.
+  [[nodiscard]] std::optional<KeyCounts> limited_counts() const;
 
   /// The session that requests run in.
   [[nodiscard]] ServedSession& session() noexcept { return session_; }

@@ -6,7 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "base/failure_of.h"
+#include "base/files.h"
 #include "base/format_message.h"
+#include "base/in_quotes.h"
 #include "base/log.h"
 #include "base/spelling.h"
 #include "base/storage_error.h"
@@ -15,6 +18,7 @@
 #include "project/models_file.h"
 #include "project/project_check.h"
 #include "server/models/load_served.h"
+#include "server/models/model_weight.h"
 #include "server/models/version_order.h"
 
 namespace gpux::server {
@@ -63,11 +67,16 @@ std::string settings_of(const ListedModel& listed) {
   add(serving.batching);
   add(serving.batch_axis ? std::optional(static_cast<int>(*serving.batch_axis)) : std::nullopt);
   add(serving.max_queue);
+  add(serving.max_sequences);
+  add(serving.context_length);
+  add(serving.cache_bytes);
   add(serving.workers);
   add(serving.max_workers);
   for (const auto& time : {serving.max_queue_delay, serving.timeout}) {
     add(time ? std::optional(time->count()) : std::nullopt);
   }
+  out += fmt::format("|nice={}", listed.nice);
+  for (const auto& [limit, value] : given_limits(listed.limits)) out += fmt::format("|{}={}", limit, value);
   if (serving.padding) {
     for (const auto& [input, number] : *serving.padding) out += fmt::format("|{}={}", input, number);
   }
@@ -78,25 +87,99 @@ std::string settings_of(const ListedModel& listed) {
   return out + "\n";
 }
 
+void require_name(const TritonConfig& config, const std::string& name, const std::string& place) {
+  if (config.name.empty() || config.name == name) return;
+  throw Error(ErrorCode::invalid_config, fmt::format("{}: name is {}, and the model is called {}", place,
+                                                     in_quotes(config.name), in_quotes(name)));
+}
+
+ModelParts load_configured(const ListedModel& listed, const ServingFlags& flags, const TritonConfig& config,
+                           const std::string& place, bool is_in_repository) {
+  if (!is_in_repository && (config.versions || !config.model_file.empty())) {
+    throw Error(ErrorCode::invalid_config,
+                fmt::format("{}: version_policy and default_model_filename are for models of --repository that have a "
+                            "config.pbtxt",
+                            place));
+  }
+  ModelParts parts = load_served(listed, flags);
+  require_match(config, parts.session.workers.sessions.front()->info().signature, place);
+  if (!config.without_effect.empty()) {
+    log::info("{}: {} of its configuration has no effect", listed.name, join(config.without_effect));
+  }
+  return parts;
+}
+
+// One folder that cannot be read costs that model alone.
+ModelSource failed_source(const std::string& name, const std::string& version, const Error& failure) {
+  ModelSource source;
+  source.name = name;
+  source.version = version;
+  source.required = false;
+  source.load = [failure]() -> ModelParts { throw Error(failure); };
+  source.fingerprint = [failure] { return failure.message(); };
+  return source;
+}
+
 }  // namespace
 
-ModelSource ServedModels::source_of(ListedModel listed, const LocatedModel& located) {
+std::optional<std::string> ServedModels::configure(const std::string& name, const std::optional<std::string>& json) {
+  std::optional<Configured> next;
+  if (json) {
+    const std::string place = "parameters.config";
+    next = Configured{parse_triton_config(*json, TritonForm::json, place), *json, place};
+    require_name(next->config, name, place);
+  }
+  const std::lock_guard lock(mutex_);
+  std::optional<std::string> before;
+  if (const auto known = configured_.find(name); known != configured_.end()) before = known->second.text;
+  if (next) {
+    configured_.insert_or_assign(name, *std::move(next));
+  } else {
+    configured_.erase(name);
+  }
+  return before;
+}
+
+std::optional<ServedModels::Configured> ServedModels::configured_in(const fs::path& folder) const {
+  if (const auto said = configured_.find(folder.filename().string()); said != configured_.end()) return said->second;
+  const fs::path file = folder / "config.pbtxt";
+  std::error_code error;
+  if (!fs::exists(file, error)) return std::nullopt;
+  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 20;
+  Configured configured{{}, read_file(file, most_bytes), file.string()};
+  configured.config = parse_triton_config(configured.text, TritonForm::text, configured.place);
+  require_name(configured.config, folder.filename().string(), configured.place);
+  return configured;
+}
+
+ModelSource ServedModels::source_of(ListedModel listed, const LocatedModel& located, const Configured* configured) {
   if (listed.name.empty()) listed.name = located.name;
   if (listed.version.empty()) listed.version = located.version;
+  const bool is_in_repository = configured != nullptr;
+  if (const auto said = configured_.find(listed.name); said != configured_.end()) configured = &said->second;
+  std::shared_ptr<const Configured> own;
+  if (configured != nullptr) {
+    own = std::make_shared<const Configured>(*configured);
+    listed = with_config(std::move(listed), own->config);
+  }
   ModelSource source;
   source.name = listed.name;
   source.version = listed.version;
   source.pinned = listed.pinned;
+  source.nice = listed.nice;
   if (const auto& stored = located.stored) {
     source.aliases.names.push_back(stored->reference.text());
     if (stored->reference.tag == "latest") source.aliases.names.push_back(stored->reference.name);
     source.aliases.digest = stored->digest;
   }
-  source.fingerprint = [fingerprints = fingerprints_, located, settings = settings_of(listed)] {
+  source.fingerprint = [fingerprints = fingerprints_, located,
+                        settings = settings_of(listed) + (own ? own->text : std::string())] {
     const std::lock_guard lock(fingerprints->mutex);
     return settings + fingerprints->files.of(located);
   };
-  source.load = [listed = std::move(listed), flags = flags_] { return load_served(listed, flags); };
+  source.load = [listed = std::move(listed), flags = flags_, own, is_in_repository] {
+    return own ? load_configured(listed, flags, own->config, own->place, is_in_repository) : load_served(listed, flags);
+  };
   return source;
 }
 
@@ -106,6 +189,7 @@ ModelSource ServedModels::lost_source(const ListedModel& listed, const std::stri
   source.name = name;
   source.version = version;
   source.pinned = listed.pinned;
+  source.nice = listed.nice;
   // Looked for once more: it may have come back since.
   source.load = [listed, name, version, flags = flags_, reason]() {
     ListedModel named = listed;
@@ -135,7 +219,8 @@ ModelSource ServedModels::from_listed(const ListedModel& listed, const Store& st
   }
 }
 
-ModelSource ServedModels::from_repository(const fs::path& folder, const std::string& version, const Store& store) {
+ModelSource ServedModels::from_repository(const fs::path& folder, const std::string& version, const Store& store,
+                                          const Configured* configured) {
   ListedModel listed;
   listed.name = folder.filename().string();
   listed.version = version;
@@ -143,15 +228,12 @@ ModelSource ServedModels::from_repository(const fs::path& folder, const std::str
   try {
     std::error_code error;
     const fs::path place = version.empty() ? folder : folder / version;
-    const fs::path file = place / "model.onnx";
+    const std::string named = configured == nullptr ? std::string() : configured->config.model_file;
+    const fs::path file = place / (named.empty() ? "model.onnx" : named);
     listed.model = fs::exists(file, error) && !fs::exists(place / "gpux.yml", error) ? file.string() : place.string();
-    source = source_of(listed, locate(listed.model, store));
+    source = source_of(listed, locate(listed.model, store), configured);
   } catch (const Error& failure) {
-    // One folder that cannot be read costs that model alone.
-    source.name = listed.name;
-    source.version = listed.version;
-    source.load = [failure]() -> ModelParts { throw Error(failure); };
-    source.fingerprint = [failure] { return failure.message(); };
+    return failed_source(listed.name, listed.version, failure);
   }
   source.required = false;
   return source;
@@ -170,14 +252,22 @@ void ServedModels::add_repository(const Store& store, std::vector<ModelSource>& 
     } catch (const Error&) {
       there.clear();  // the source of the folder itself says why
     }
-    std::vector<std::string> served = served_versions(there, flags_.version_policy);
+    std::optional<Configured> configured;
+    const std::optional<Error> unusable = failure_of([&] { configured = configured_in(folder); });
+    // What the flag says counts before what a folder says.
+    const bool is_said = configured && configured->config.versions && flags_.version_policy == VersionPolicy();
+    std::vector<std::string> served =
+        served_versions(there, is_said ? *configured->config.versions : flags_.version_policy);
     // A folder without versions is a model, or the reason why it is none.
     if (there.empty()) served.emplace_back();
     if (!there.empty() && served.empty()) {
-      log::warning("model {} has none of the versions of --version-policy: there are {}", folder.filename().string(),
+      log::warning("model {} has none of the versions that are to be served: there are {}", folder.filename().string(),
                    join(there));
     }
-    for (const std::string& version : served) sources.push_back(from_repository(folder, version, store));
+    for (const std::string& version : served) {
+      sources.push_back(unusable ? failed_source(folder.filename().string(), version, *unusable)
+                                 : from_repository(folder, version, store, configured ? &*configured : nullptr));
+    }
   }
 }
 
@@ -196,7 +286,15 @@ void ServedModels::add_stored(const Store& store, std::vector<ModelSource>& sour
     source.size_bytes = stored.package.total_bytes();
     source.aliases = {.names = {listed.model}, .digest = stored.digest};
     source.fingerprint = [digest = stored.digest] { return digest; };
-    source.load = [listed, flags = flags_] { return load_served(listed, flags); };
+    if (const auto said = configured_.find(listed.name); said != configured_.end()) {
+      const auto own = std::make_shared<const Configured>(said->second);
+      source.fingerprint = [digest = stored.digest, own] { return digest + own->text; };
+      source.load = [listed = with_config(listed, own->config), flags = flags_, own] {
+        return load_configured(listed, flags, own->config, own->place, false);
+      };
+    } else {
+      source.load = [listed, flags = flags_] { return load_served(listed, flags); };
+    }
     sources.push_back(std::move(source));
   }
 }
@@ -213,7 +311,11 @@ std::vector<ModelSource> ServedModels::look() {
     sources.push_back(from_listed(listed, store));
   }
   if (!flags_.models_file.empty()) {
-    for (ListedModel& listed : read_models_file(flags_.models_file).models) {
+    std::vector<ListedModel> all = read_models_file(flags_.models_file).models;
+    std::uint32_t largest = default_weight;
+    for (const ListedModel& listed : all) largest = std::max(largest, listed.weight.value_or(default_weight));
+    for (ListedModel& listed : all) {
+      listed.nice = nice_of(listed.weight.value_or(default_weight), largest);
       const auto pulled = flags_.pulled_models.find(listed.model);
       if (pulled != flags_.pulled_models.end()) listed.model = pulled->second;
       sources.push_back(from_listed(listed, store));

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "project/models_file.h"
 #include "server/models/model_repository.h"
 #include "server/models/serving_flags.h"
+#include "server/models/triton_config.h"
 
 namespace gpux::server {
 
@@ -27,18 +29,33 @@ class ServedModels {
   /// list and of the repository's folder.
   std::vector<ModelSource> look();
 
+  /// From now on the model has this configuration, the JSON of Triton's, in place of that of its folder; empty: it has
+  /// that of its folder again. Returns what was said before. Any thread. Error invalid_config.
+  std::optional<std::string> configure(const std::string& name, const std::optional<std::string>& json);
+
  private:
-  ModelSource source_of(ListedModel listed, const LocatedModel& located);
+  // A configuration as it was written, and where.
+  struct Configured {
+    TritonConfig config;
+    std::string text, place;
+  };
+
+  /// `configured`: of its folder; null: it has none. One of configure() comes before it.
+  ModelSource source_of(ListedModel listed, const LocatedModel& located, const Configured* configured = nullptr);
+  /// The configuration of a model in --repository; empty where it has none. Error invalid_config.
+  [[nodiscard]] std::optional<Configured> configured_in(const std::filesystem::path& folder) const;
   ModelSource lost_source(const ListedModel& listed, const std::string& name, const std::string& version,
                           const Error& reason) const;
   ModelSource from_listed(const ListedModel& listed, const Store& store);
   void add_repository(const Store& store, std::vector<ModelSource>& sources);
-  ModelSource from_repository(const std::filesystem::path& folder, const std::string& version, const Store& store);
+  ModelSource from_repository(const std::filesystem::path& folder, const std::string& version, const Store& store,
+                              const Configured* configured);
   void add_stored(const Store& store, std::vector<ModelSource>& sources) const;
 
   const ServingFlags flags_;
   std::mutex mutex_;
   std::map<std::string, std::pair<std::string, std::string>> last_names_;  // name and version, by what is listed
+  std::map<std::string, Configured> configured_;                           // by configure()
 
   // Outlives this object where a source does.
   struct Fingerprints {

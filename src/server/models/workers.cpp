@@ -62,14 +62,11 @@ bool works_on_its_callers(const Runtime& session) {
   });
 }
 
-std::shared_ptr<const Runtime> shared(Runtime session) {
-  return std::make_shared<const Runtime>(std::move(session));
-}
+using Load = std::function<std::shared_ptr<const Runtime>(const LoadOptions&)>;
 
-Workers measured_workers(unsigned most, const LoadOptions& options,
-                         const std::function<Runtime(const LoadOptions&)>& load) {
+Workers measured_workers(unsigned most, const LoadOptions& options, const Load& load) {
   Workers workers;
-  workers.sessions.push_back(shared(load(options)));
+  workers.sessions.push_back(load(options));
   unsigned processors = usable_processors(Machine::this_one());
   if (most != 0) processors = std::min(processors, most);
   if (processors < 2) {
@@ -82,7 +79,7 @@ Workers measured_workers(unsigned most, const LoadOptions& options,
   }
   LoadOptions single = options;
   single.intra_threads = single.inter_threads = 1;
-  const auto replicated = shared(load(single));
+  const auto replicated = load(single);
   const double together = measured_rate(*workers.sessions.front(), 1);
   const double apart = measured_rate(*replicated, processors);
   if (should_replicate(together, apart)) {
@@ -112,10 +109,9 @@ void require_device(const Verdict& verdict, unsigned index) {
 }
 
 // On the first device that has room for it: how much is free of which is known only once one is loaded.
-std::shared_ptr<const Runtime> load_first(const LoadOptions& options,
-                                          const std::function<Runtime(const LoadOptions&)>& load) {
+std::shared_ptr<const Runtime> load_first(const LoadOptions& options, const Load& load) {
   try {
-    return shared(load(options));
+    return load(options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::resource_exhausted || options.device) throw;
     constexpr unsigned most_devices = 64;
@@ -123,7 +119,7 @@ std::shared_ptr<const Runtime> load_first(const LoadOptions& options,
       LoadOptions other = options;
       other.device = device;
       try {
-        return shared(load(other));
+        return load(other);
       } catch (const Error& next) {
         if (next.code() != ErrorCode::resource_exhausted) break;  // there is no such device
       }
@@ -137,8 +133,7 @@ const ProviderAttempt* active_attempt(const Verdict& verdict) {
   return active == verdict.tried.end() ? nullptr : &*active;
 }
 
-Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& options,
-                           const std::function<Runtime(const LoadOptions&)>& load) {
+Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& options, const Load& load) {
   // Before a session takes some.
   const auto memory = provider::read_device_memory(Machine::this_one());
   Workers workers;
@@ -157,7 +152,7 @@ Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& opti
   for (const unsigned index : std::span(placement.devices).subspan(1)) {
     LoadOptions other = options;
     other.device = index;
-    workers.sessions.push_back(shared(load(other)));
+    workers.sessions.push_back(load(other));
     require_device(workers.sessions.back()->verdict(), index);
   }
   workers.choice = request.count == 0
@@ -170,8 +165,7 @@ Workers workers_of_devices(const WorkerRequest& request, const LoadOptions& opti
   return workers;
 }
 
-Workers workers_of_cores(unsigned count, bool threads_are_set, const LoadOptions& options,
-                         const std::function<Runtime(const LoadOptions&)>& load) {
+Workers workers_of_cores(unsigned count, bool threads_are_set, const LoadOptions& options, const Load& load) {
   if (threads_are_set) {
     throw Error(
         ErrorCode::usage,
@@ -187,7 +181,7 @@ Workers workers_of_cores(unsigned count, bool threads_are_set, const LoadOptions
     }
     // What is allocated meanwhile lies in the memory of their node.
     const BoundThread bound(share.processors);
-    workers.sessions.push_back(shared(load(own)));
+    workers.sessions.push_back(load(own));
     const Runtime& session = *workers.sessions.back();
     if (works_on_its_callers(session)) continue;
     throw Error(ErrorCode::usage,
@@ -274,7 +268,7 @@ const Device* device_of(const Verdict& verdict) noexcept {
 namespace {
 
 Workers load_sessions(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
-                      const std::function<Runtime(const LoadOptions&)>& load) {
+                      const Load& load) {
   switch (request.kind) {
     case WorkerRequest::Kind::automatic:
       return measured_workers(request.most, options, load);
@@ -288,7 +282,7 @@ Workers load_sessions(const WorkerRequest& request, const LoadOptions& options, 
   Workers workers;
   LoadOptions wanted = options;
   if (request.count > 1 && !threads_are_set) wanted.intra_threads = 1;
-  workers.sessions.push_back(shared(load(wanted)));
+  workers.sessions.push_back(load(wanted));
   workers.replicas = request.count;
   return workers;
 }
@@ -297,7 +291,8 @@ Workers load_sessions(const WorkerRequest& request, const LoadOptions& options, 
 
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
                      const std::function<Runtime(const LoadOptions&)>& load) {
-  Workers workers = load_sessions(request, options, threads_are_set, load);
+  Workers workers = load_sessions(request, options, threads_are_set,
+                                  [&](const LoadOptions& with) { return std::make_shared<const Runtime>(load(with)); });
   const bool can_overlap =
       std::ranges::all_of(workers.sessions, [](const auto& session) { return session->uses_pinned_memory(); });
   const runtime::RunsInFlight decided = runtime::decide_runs_in_flight(
@@ -305,6 +300,17 @@ Workers load_workers(const WorkerRequest& request, const LoadOptions& options, b
   workers.in_flight = decided.count;
   if (!decided.reason.empty()) workers.choice += (workers.choice.empty() ? "" : "; ") + decided.reason;
   return workers;
+}
+
+Workers load_owners(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set, const Load& load) {
+  const bool is_one = request.kind == WorkerRequest::Kind::count && request.count == 1;
+  if (!is_one && request.kind != WorkerRequest::Kind::devices && request.kind != WorkerRequest::Kind::cores) {
+    throw Error(ErrorCode::usage, fmt::format("workers '{}': accepted for a model that generates text are 1, devices, "
+                                              "devices:N and cores:N, each with a session, and max_sequences for texts "
+                                              "at the same time",
+                                              to_string(request)));
+  }
+  return load_sessions(request, options, threads_are_set, load);
 }
 
 std::vector<provider::DeviceRoom> rooms_of(std::span<const Device> devices, std::optional<unsigned> first,

@@ -46,6 +46,11 @@ struct Workers {
 Workers load_workers(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
                      const std::function<Runtime(const LoadOptions&)>& load);
 
+/// load_workers() of what owns its session, as an engine that generates text does: one session each, whose runs are its
+/// own. Error usage for several workers of one session, and for `auto`, which measures them.
+Workers load_owners(const WorkerRequest& request, const LoadOptions& options, bool threads_are_set,
+                    const std::function<std::shared_ptr<const Runtime>(const LoadOptions&)>& load);
+
 /// The devices that sessions can be placed on, with `first` first, and how much is free of each by `memory`. `most`: at
 /// most so many; 0: no limit. Pure.
 std::vector<provider::DeviceRoom> rooms_of(std::span<const Device> devices, std::optional<unsigned> first,

@@ -183,9 +183,8 @@ http::Response error_response(const Error& error, Protocol protocol) {
   return response;
 }
 
-http::Response limit_response(const LimitRefusal& refusal, const Caller& caller, Protocol protocol) {
-  http::Response response =
-      answer_of(Error(ErrorCode::resource_exhausted, message_of(refusal, caller)), protocol, too_many_requests);
+http::Response limit_response(const LimitRefusal& refusal, const std::string& message, Protocol protocol) {
+  http::Response response = answer_of(Error(ErrorCode::resource_exhausted, message), protocol, too_many_requests);
   response.headers.add("Retry-After", std::to_string(retry_after(refusal).count()));
   return response;
 }

@@ -14,7 +14,7 @@ namespace gpux::server {
 http::Response error_response(const Error& error, Protocol protocol);
 
 /// The response to a request that is refused for its limits: 429 with Retry-After.
-http::Response limit_response(const LimitRefusal& refusal, const Caller& caller, Protocol protocol);
+http::Response limit_response(const LimitRefusal& refusal, const std::string& message, Protocol protocol);
 
 /// {"message", "type", "param", "code"}: the error object of OpenAI's answers.
 std::string openai_error_json(const Error& error);

@@ -8,6 +8,7 @@
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
 #include "server/models/model_entry.h"
+#include "server/models/run_spans.h"
 #include "server/protocols/error_answers.h"
 #include "server/protocols/verdict_header.h"
 
@@ -71,15 +72,24 @@ void handle_with(const RouteCall& call, const ModelHandler& handler, const std::
                                model);
     if (with.exchange == nullptr) return;
   }
+  std::optional<LimitRefusal> refusal;
+  with.work.of_model = model->begin_limited(refusal);
+  if (refusal) {
+    const std::string message = message_of(*refusal, fmt::format("the model '{}'", model->name()));
+    with.exchange->respond(limit_response(*refusal, message, call.protocol));
+    return;
+  }
   handler(with, model);
 }
 
 using Failed = std::function<void(const Error&)>;
 
+// For a model that is not ready, as far as is known.
 void use_model(const RouteCall& call, const std::string& name, const ModelHandler& handler, const Failed& failed) {
   call.service.repository.use(
       name, call.version.value_or(""),
-      [call, handler](const std::shared_ptr<ServedModel>& model) {
+      [call, handler, asked = RequestSpans::Clock::now()](const std::shared_ptr<ServedModel>& model) {
+        add_phase(call.work.spans, "load", asked);
         answer_guarded(call, [&] { handle_with(call, handler, model); });
       },
       failed, deadline_of(call.request()));

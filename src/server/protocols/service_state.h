@@ -88,7 +88,7 @@ struct ServiceState {
   ResponseCache response_cache;
   ResponseStore responses;
   StoreChanges changes;
-  RenderedPage metrics_text, metrics_json, console_state;
+  RenderedPage metrics_text, metrics_open, metrics_json, console_state;
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point started_at = std::chrono::system_clock::now();
   TimeLimits limits;

@@ -103,8 +103,11 @@ std::chrono::seconds retry_after(const LimitRefusal& refusal) {
 }
 
 std::string message_of(const LimitRefusal& refusal, const Caller& caller) {
-  const std::string who =
-      caller.key.empty() ? fmt::format("the address {}", caller.address) : fmt::format("the API key '{}'", caller.key);
+  return message_of(refusal, caller.key.empty() ? fmt::format("the address {}", caller.address)
+                                                : fmt::format("the API key '{}'", caller.key));
+}
+
+std::string message_of(const LimitRefusal& refusal, std::string_view who) {
   const auto seconds = retry_after(refusal).count();
   switch (refusal.limit) {
     case LimitKind::requests_in_flight:

@@ -76,7 +76,9 @@ struct LimitRefusal {
 std::optional<LimitRefusal> limit_refusal(const ClientUse& use, const RequestLimits& limits,
                                           Bucket::Clock::time_point now);
 
-/// For the client.
+/// For the client. `who`: "the model 'digits'".
+std::string message_of(const LimitRefusal& refusal, std::string_view who);
+/// The API key, or the address without one.
 std::string message_of(const LimitRefusal& refusal, const Caller& caller);
 
 /// Whole seconds, at least one: for Retry-After.

@@ -66,11 +66,12 @@ class Traced : public http::CompletedExchange {
 
  private:
   void ends(int status) override {
-    if (options_.spans) options_.spans->end(status);
+    if (options_.spans) options_.spans->end(http_end(status));
     if (options_.limited) options_.limited->end();
     if (RouteFigures* figures = figures_.exchange(nullptr)) {
       const int broken = broken_status_;
-      figures->add(options_.method, options_.route, broken == 0 ? status : broken, Clock::now() - request().arrived);
+      figures->add(options_.method, options_.route, broken == 0 ? status : broken, Clock::now() - request().arrived,
+                   options_.spans ? &options_.spans->context() : nullptr);
     }
   }
 

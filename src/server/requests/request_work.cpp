@@ -34,6 +34,7 @@ std::shared_ptr<MemoryShare> RequestWork::hold(std::uint64_t bytes, std::string_
 
 void RequestWork::add_tokens(std::uint64_t count) const {
   if (limited) limited->add_tokens(count);
+  if (of_model) of_model->add_tokens(count);
 }
 
 Error current_error() noexcept {

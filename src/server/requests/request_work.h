@@ -63,9 +63,10 @@ struct RequestWork {
   std::shared_ptr<MemoryBudget> memory;  ///< null: no limit
   std::stop_source stop;                 ///< its client has left
   RequestDeadline deadline;
-  MemberRules* member_rules = nullptr;           ///< null: unknown members are refused
-  std::shared_ptr<RequestSpans> spans = {};      ///< null: the request is not traced
-  std::shared_ptr<LimitedRequest> limited = {};  ///< counts the tokens that it takes; null: nobody does
+  MemberRules* member_rules = nullptr;            ///< null: unknown members are refused
+  std::shared_ptr<RequestSpans> spans = {};       ///< null: the request is not traced
+  std::shared_ptr<LimitedRequest> limited = {};   ///< counts the tokens that it takes; null: nobody does
+  std::shared_ptr<LimitedRequest> of_model = {};  ///< the same for the limits of its model
 
   void add_tokens(std::uint64_t count) const;
 

@@ -16,7 +16,9 @@ namespace gpux::server {
 class RouteFigures {
  public:
   /// `method`, `route`: of the table of routes, whose texts outlive this.
-  void add(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds duration);
+  /// `traced`: as of Histogram::add().
+  void add(std::string_view method, std::string_view route, int status, std::chrono::nanoseconds duration,
+           const SpanContext* traced = nullptr);
 
   /// Calls `take` for each that there was, in the order of route, method and status.
   void for_each(const std::function<void(std::string_view method, std::string_view route, int status,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -68,6 +69,23 @@ void fill(otlp::Span& message, const Span& span) {
   message.mutable_status()->set_message(span.error);
 }
 
+std::string bytes_of_digits(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    unsigned value = 0;
+    std::from_chars(digits.data() + i, digits.data() + i + 2, value, 16);
+    bytes += static_cast<char>(value);
+  }
+  return bytes;
+}
+
+void fill(otlp::Exemplar& message, const MetricExemplar& exemplar) {
+  message.set_trace_id(bytes_of_digits(exemplar.trace_id));
+  message.set_span_id(bytes_of_digits(exemplar.span_id));
+  message.set_as_double(exemplar.value);
+  message.set_time_unix_nano(static_cast<std::uint64_t>(exemplar.time_seconds * 1e9));
+}
+
 template <typename Point>
 void fill_point(Point& point, const std::vector<std::pair<std::string, std::string>>& labels, Time start, Time now) {
   point.set_start_time_unix_nano(nanoseconds(start));
@@ -92,6 +110,7 @@ void fill(otlp::Metric& metric, const MetricFamily& family, Time start, Time now
       point.set_sum(sample.value);
       for (const double bound : sample.bounds) point.add_explicit_bounds(bound);
       for (const std::uint64_t count : sample.bucket_counts) point.add_bucket_counts(count);
+      for (const MetricExemplar& exemplar : sample.exemplars) fill(*point.add_exemplars(), exemplar);
       continue;
     }
     const bool is_sum = family.kind == MetricFamily::Kind::counter;

@@ -15,6 +15,7 @@ struct Line {
   std::string_view name;
   Labels labels;
   double value = 0;
+  std::optional<MetricExemplar> exemplar = {};
 };
 
 std::optional<double> number_of(std::string_view text) {
@@ -52,6 +53,25 @@ std::optional<std::string_view> read_labels(std::string_view text, Labels& label
   return text.substr(1);
 }
 
+// `{trace_id="…",span_id="…"} value time`.
+std::optional<MetricExemplar> read_exemplar(std::string_view text) {
+  Labels labels;
+  if (!text.starts_with('{')) return std::nullopt;
+  const auto rest = read_labels(text.substr(1), labels);
+  if (!rest || !rest->starts_with(' ')) return std::nullopt;
+  const std::string_view numbers = rest->substr(1);
+  const std::size_t gap = std::min(numbers.find(' '), numbers.size());
+  const auto value = number_of(numbers.substr(0, gap));
+  const auto time = number_of(numbers.substr(std::min(gap + 1, numbers.size())));
+  if (!value || !time) return std::nullopt;
+  MetricExemplar exemplar{.trace_id = {}, .span_id = {}, .value = *value, .time_seconds = *time};
+  for (auto& [name, digits] : labels) {
+    if (name == "trace_id") exemplar.trace_id = std::move(digits);
+    if (name == "span_id") exemplar.span_id = std::move(digits);
+  }
+  return exemplar;
+}
+
 std::optional<Line> read_line(std::string_view text) {
   Line line;
   const std::size_t end = text.find_first_of("{ ");
@@ -64,6 +84,12 @@ std::optional<Line> read_line(std::string_view text) {
     text = *rest;
   }
   if (!text.starts_with(' ')) return std::nullopt;
+  constexpr std::string_view exemplar_mark = " # ";
+  const std::size_t mark = text.find(exemplar_mark);
+  if (mark != std::string_view::npos) {
+    line.exemplar = read_exemplar(text.substr(mark + exemplar_mark.size()));
+    text = text.substr(0, mark);
+  }
   const auto number = number_of(text.substr(1));
   if (!number) return std::nullopt;
   line.value = *number;
@@ -90,6 +116,7 @@ void add_bucket(MetricFamily& family, Line line) {
   const auto count = static_cast<std::uint64_t>(line.value);
   sample.bucket_counts.push_back(count > lower ? count - lower : 0);
   if (std::isfinite(*upper)) sample.bounds.push_back(*upper);
+  if (line.exemplar) sample.exemplars.push_back(*std::move(line.exemplar));
 }
 
 void add(MetricFamily& family, Line line) {

@@ -1,17 +1,18 @@
 #include "server/telemetry/request_spans.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace gpux::server {
 
 RequestSpans::RequestSpans(SpanContext context, const std::optional<SpanContext>& parent, std::string name,
-                           Clock::time_point arrived, Sink sink)
+                           Clock::time_point arrived, Sink sink, SpanKind kind)
     : context_(context), now_(Clock::now()), wall_now_(std::chrono::system_clock::now()), sink_(std::move(sink)) {
   spans_.push_back({.context = context,
                     .parent = parent ? parent->span : SpanId{},
                     .name = std::move(name),
-                    .kind = SpanKind::server,
+                    .kind = kind,
                     .start = at(arrived),
                     .end = {},
                     .attributes = {},
@@ -36,11 +37,13 @@ std::chrono::system_clock::time_point RequestSpans::at(Clock::time_point time) c
   return wall_now_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(time - now_);
 }
 
-void RequestSpans::add(std::string name, Clock::time_point start, Clock::time_point end,
-                       std::vector<Attribute> attributes,
-                       std::vector<std::pair<std::string, Clock::time_point>> events) {
-  Span span{.context = {context_.trace, new_span_id(), true},
-            .parent = context_.span,
+SpanId RequestSpans::add(std::string name, Clock::time_point start, Clock::time_point end,
+                         std::vector<Attribute> attributes,
+                         std::vector<std::pair<std::string, Clock::time_point>> events,
+                         const std::optional<SpanId>& within) {
+  const SpanId id = new_span_id();
+  Span span{.context = {context_.trace, id, true},
+            .parent = within.value_or(context_.span),
             .name = std::move(name),
             .start = at(start),
             .end = at(std::max(start, end)),
@@ -49,12 +52,13 @@ void RequestSpans::add(std::string name, Clock::time_point start, Clock::time_po
             .error = {}};
   for (auto& [event, time] : events) span.events.push_back({std::move(event), at(time)});
   const std::lock_guard lock(mutex_);
-  if (spans_.empty()) return;
+  if (spans_.empty()) return id;
   if (spans_.size() > max_phases) {
     ++dropped_;
-    return;
+  } else {
+    spans_.push_back(std::move(span));
   }
-  spans_.push_back(std::move(span));
+  return id;
 }
 
 void RequestSpans::set(std::string name, AttributeValue value) {
@@ -76,17 +80,18 @@ void RequestSpans::fail(const std::string& reason) {
   spans_.front().error = reason;
 }
 
-void RequestSpans::end(int status) {
-  constexpr int first_failure = 500;
+void RequestSpans::end(End end) {
   std::vector<Span> spans;
   {
     const std::lock_guard lock(mutex_);
     if (spans_.empty()) return;
     spans = std::exchange(spans_, {});
-    spans.front().attributes.push_back({"http.response.status_code", std::int64_t{status}});
-    if (status >= first_failure) {
-      spans.front().is_error = true;
-      spans.front().attributes.push_back({"error.type", std::to_string(status)});
+    Span& whole = spans.front();
+    whole.attributes.push_back(std::move(end.status));
+    if (!end.error_type.empty()) {
+      whole.is_error = true;
+      if (whole.error.empty()) whole.error = std::move(end.error);
+      whole.attributes.push_back({"error.type", std::move(end.error_type)});
     }
     finish(spans);
   }
@@ -98,6 +103,21 @@ void RequestSpans::finish(std::vector<Span>& spans) {
   if (dropped_ != 0) {
     spans.front().attributes.push_back({"gpux.dropped_spans", static_cast<std::int64_t>(dropped_)});
   }
+}
+
+RequestSpans::End http_end(int status) {
+  constexpr int first_failure = 500;
+  return {.status = {"http.response.status_code", std::int64_t{status}},
+          .error_type = status >= first_failure ? std::to_string(status) : ""};
+}
+
+RequestSpans::End grpc_end(int code, std::string_view name, std::string message) {
+  // UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+  constexpr std::array<int, 6> failures{2, 4, 12, 13, 14, 15};
+  const bool has_failed = std::ranges::find(failures, code) != failures.end();
+  return {.status = {"rpc.grpc.status_code", std::int64_t{code}},
+          .error_type = has_failed ? std::string(name) : "",
+          .error = std::move(message)};
 }
 
 }  // namespace gpux::server

@@ -19,7 +19,8 @@ class Tracer {
 
   /// The spans of a request; null: it is not recorded. `traceparent`: of the request; empty: it has none.
   [[nodiscard]] std::shared_ptr<RequestSpans> begin(std::string name, std::optional<std::string_view> traceparent,
-                                                    RequestSpans::Clock::time_point arrived) const;
+                                                    RequestSpans::Clock::time_point arrived,
+                                                    SpanKind kind = SpanKind::server) const;
 
  private:
   Sampler sampler_;

@@ -53,7 +53,7 @@ void show_properties(const RouteCall& call) {
       [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
         const bool has_template = model->chat() != nullptr;
         const Json properties{{"default_generation_settings", default_settings(*model)},
-                              {"total_slots", model->engine()->statistics().slots},
+                              {"total_slots", model->engine_statistics().slots},
                               {"model_alias", model->name()},
                               {"model_path", model->name()},
                               {"chat_template", has_template ? model->chat()->template_text(false) : std::string()},
@@ -69,7 +69,7 @@ void list_slots(const RouteCall& call) {
   with_able(
       named_in_query(call), TextAbility::generate,
       [](const RouteCall& with, const std::shared_ptr<ServedModel>& model) {
-        const generation::EngineStatistics now = model->engine()->statistics();
+        const generation::EngineStatistics now = model->engine_statistics();
         std::string out = "[";
         for (std::size_t i = 0; i < now.slots; ++i) {
           out += fmt::format(R"({}{{"id":{},"n_ctx":{},"speculative":false,"is_processing":{}}})", i == 0 ? "" : ",", i,

@@ -3,23 +3,17 @@
 
 #include <fmt/format.h>
 
+#include "server/models/triton_config.h"
 #include "server/protocols/open_inference/messages.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
 namespace {
 
-std::string config_type(const ValueType& type) {
-  if (type.kind != ValueKind::tensor) return "TYPE_INVALID";
-  const std::string_view datatype = datatype_of(type.element);
-  if (datatype == "BYTES") return "TYPE_STRING";
-  return datatype.empty() ? "TYPE_INVALID" : fmt::format("TYPE_{}", datatype);
-}
-
 void append_value(std::string& out, const SignatureEntry& entry, bool can_batch, bool is_input) {
   out += R"({"name":)";
   append_json_string(out, entry.name);
-  out += fmt::format(R"(,"data_type":"{}","dims":[)", config_type(entry.type));
+  out += fmt::format(R"(,"data_type":"{}","dims":[)", triton_type(entry.type));
   // Where max_batch_size is given, the batch axis is not among the dimensions.
   const std::size_t first = can_batch ? 1 : 0;
   if (entry.type.dimensions) {

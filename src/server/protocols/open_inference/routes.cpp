@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/home.h"
 #include "base/spelling.h"
@@ -91,23 +92,34 @@ void infer_with(const RouteCall& call, const std::shared_ptr<ServedModel>& model
   if (pending) cancel_when_gone(*exchange, work, [pending] { pending.cancel(); });
 }
 
-// What /v2/repository/… may be given: an object without members, or one of those that are said to be ignored.
-void read_no_parameters(std::string_view body, std::initializer_list<std::string_view> accepted) {
-  if (body.empty()) return;
+// What /v2/repository/… is given: the text of the parameter of that name, if it has it; no other is accepted.
+std::optional<std::string> read_parameter(std::string_view body, std::string_view accepted) {
+  std::optional<std::string> given;
+  if (body.empty()) return given;
   for (const JsonInput& member : split_object(body)) {
     if (member.name != "parameters") {
       throw Error(ErrorCode::invalid_input,
                   fmt::format("the request has no member '{}'", utf8_prefix(member.name, 60)));
     }
     for (const JsonInput& parameter : split_object(member.raw)) {
-      if (std::find(accepted.begin(), accepted.end(), parameter.name) == accepted.end()) {
-        throw Error(
-            ErrorCode::invalid_input,
-            fmt::format("parameters.{} is not supported: models are configured by gpux.yml, models.yml and flags",
-                        utf8_prefix(parameter.name, 60)));
+      if (parameter.name != accepted) {
+        throw Error(ErrorCode::invalid_input,
+                    fmt::format("parameters.{} is not supported: files of models are on the server's disk",
+                                utf8_prefix(parameter.name, 60)));
       }
+      given = parameter.raw;
     }
   }
+  return given;
+}
+
+// The configuration that a model is to be loaded with: Triton's, as JSON in a string.
+std::optional<std::string> read_config(std::string_view body) {
+  const std::optional<std::string> raw = read_parameter(body, "config");
+  if (!raw) return std::nullopt;
+  const auto text = nlohmann::json::parse(*raw, nullptr, false);
+  if (!text.is_string()) throw Error(ErrorCode::invalid_input, "parameters.config is a string with JSON in it");
+  return text.get<std::string>();
 }
 
 void server_metadata(const RouteCall& call) {
@@ -236,21 +248,23 @@ void answer_change(http::Exchange& exchange, const std::optional<Error>& error) 
 }
 
 void repository_load(const RouteCall& call) {
-  read_no_parameters(call.request().body.text(), {});
+  const std::optional<std::string> config = read_config(call.request().body.text());
   const std::string name = name_for(call);
   ModelRepository& repository = call.service.repository;
   const std::shared_ptr<AuditedChange> change = audit(call, "load", name);
   audited(*change, [&] {
-    repository.load(name, deadline_of(call.request()),
-                    [exchange = call.exchange, change, name, &repository](const std::optional<Error>& error) {
-                      answer_change(*exchange, change->end(error, repository.digest(name)));
-                    });
+    repository.load(
+        name, deadline_of(call.request()),
+        [exchange = call.exchange, change, name, &repository](const std::optional<Error>& error) {
+          answer_change(*exchange, change->end(error, repository.digest(name)));
+        },
+        config);
   });
 }
 
 void repository_unload(const RouteCall& call) {
   // No model of gpux depends on another.
-  read_no_parameters(call.request().body.text(), {"unload_dependents"});
+  (void)read_parameter(call.request().body.text(), "unload_dependents");
   const std::string name = name_for(call);
   const std::shared_ptr<AuditedChange> change = audit(call, "unload", name);
   audited(*change, [&] {

@@ -161,16 +161,34 @@ void list(const RouteCall& call) {
 }
 
 void metrics(const RouteCall& call) {
-  const bool json = prefers_json(call.request().headers["Accept"]);
+  struct Form {
+    std::string_view type;
+    RenderedPage* page = nullptr;
+  };
+
+  ServiceState& service = call.service;
+  const MetricFormat format = metric_format(call.request().headers["Accept"]);
+  const auto form = [&]() -> Form {
+    switch (format) {
+      case MetricFormat::json:
+        return {"application/json", &service.metrics_json};
+      case MetricFormat::open_metrics:
+        return {"application/openmetrics-text; version=1.0.0; charset=utf-8", &service.metrics_open};
+      case MetricFormat::prometheus:
+        break;
+    }
+    return {"text/plain; version=0.0.4; charset=utf-8", &service.metrics_text};
+  }();
   const auto render = [&] {
-    const auto models = call.service.repository.models_in_use();
-    const TransportCounts transport = transport_counts(call.service);
-    return json ? json_metrics(models, transport) : prometheus_text(models, transport);
+    const auto models = service.repository.models_in_use();
+    const TransportCounts transport = transport_counts(service);
+    if (format == MetricFormat::json) return json_metrics(models, transport);
+    if (format == MetricFormat::prometheus) return prometheus_text(models, transport);
+    return open_metrics_text(prometheus_text(models, transport, WithExemplars::yes));
   };
   http::Response response;
-  response.headers.add("Content-Type", json ? "application/json" : "text/plain; version=0.0.4; charset=utf-8");
-  response.pieces.push_back(
-      (json ? call.service.metrics_json : call.service.metrics_text).not_before(call.request().received, render));
+  response.headers.add("Content-Type", std::string(form.type));
+  response.pieces.push_back(form.page->not_before(call.request().received, render));
   call.exchange->respond(std::move(response));
 }
 
