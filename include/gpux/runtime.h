@@ -117,6 +117,11 @@ class GPUX_API Runtime {
   /// dimension.
   [[nodiscard]] RunSharing run_sharing(const SharingTrialOptions& options = {}) const;
 
+  /// Why equal inputs may get different outputs: an operator of the model, or of a step before or behind it, that draws
+  /// random numbers, or of which nothing is known, as of custom ones. Empty if none does. Reads the files of steps and
+  /// variants. Errors not_found, invalid_model, if one of them has gone.
+  [[nodiscard]] std::string repetition_obstacle() const;
+
   /// Repeats infer() on one thread and measures it.
   [[nodiscard]] BenchmarkResult benchmark(const NamedValues& inputs, const BenchmarkOptions& options = {}) const;
 

@@ -22,6 +22,7 @@
 #include "server/requests/api_keys.h"
 #include "server/requests/audit_log.h"
 #include "server/requests/limits_file.h"
+#include "server/requests/request_limits.h"
 #include "server/requests/request_memory.h"
 #include "server/requests/shared_regions.h"
 
@@ -39,15 +40,16 @@ std::vector<server::ApiKey> read_keys(const std::string& file, const char* varia
   return keys;
 }
 
-// Read again when the files change.
-std::shared_ptr<server::Access> open_access(const ServeFlags& flags) {
+// Read again when the files change. The limiter then forgets the keys that are gone.
+std::shared_ptr<server::Access> open_access(const ServeFlags& flags, std::shared_ptr<server::RequestLimiter> limiter) {
   std::vector<std::filesystem::path> files;
   for (const std::string& file : {flags.api_key_file, flags.admin_key_file, flags.limits_file}) {
     if (!file.empty()) files.emplace_back(file);
   }
   return std::make_shared<server::Access>(
-      std::move(files), [api_key_file = flags.api_key_file, admin_key_file = flags.admin_key_file,
-                         limits_file = flags.limits_file](const server::AccessRules* before) {
+      std::move(files),
+      [api_key_file = flags.api_key_file, admin_key_file = flags.admin_key_file,
+       limits_file = flags.limits_file](const server::AccessRules* before) {
         server::AccessRules rules;
         rules.keys =
             server::ApiKeys(read_keys(api_key_file, "GPUX_API_KEY"), read_keys(admin_key_file, "GPUX_ADMIN_KEY"),
@@ -59,7 +61,8 @@ std::shared_ptr<server::Access> open_access(const ServeFlags& flags) {
           log::warning("{}: no API key has the name '{}'", limits_file, name);
         }
         return rules;
-      });
+      },
+      [limiter = std::move(limiter)](const server::AccessRules& rules) { limiter->keep_keys(rules.keys.names()); });
 }
 
 std::string machine_name() {
@@ -97,7 +100,7 @@ server::BrowserAccess browser_access_of(const ServeFlags& flags, const std::stri
 server::ServiceOptions service_options_of(const ServeFlags& flags) {
   server::ServiceOptions options;
   options.default_model = server::default_model(flags);
-  options.access = open_access(flags);
+  options.access = open_access(flags, options.limiter);
   if (!flags.audit_log.empty()) options.audit = std::make_shared<server::AuditLog>(flags.audit_log);
   options.response_cache_bytes = flags.response_cache_bytes;
   options.log_requests = flags.log_requests;

@@ -76,6 +76,15 @@ std::string_view peer_of(const http::Request& request) {
   return request.peer ? std::string_view(*request.peer) : std::string_view();
 }
 
+Credentials credentials_of(const http::Request& request) {
+  Credentials sent{.authorization = request.headers["Authorization"],
+                   .x_api_key = request.headers["X-API-Key"],
+                   .certificate_name = {},
+                   .peer = peer_of(request)};
+  if (request.certificate_name) sent.certificate_name = *request.certificate_name;
+  return sent;
+}
+
 BrowserRequest sender_of(const http::Request& request) {
   return {.host = request.headers["Host"], .origin = request.headers.find("Origin")};
 }
@@ -100,7 +109,8 @@ std::string_view action_of(const Route& route) {
   return last.starts_with('{') ? "upload" : last;
 }
 
-// Those that use a model: not lists and changes, and not the console, which asks again and again.
+// What is posted with a key that need not be an admin's: nearly all of it uses a model, and the rest (tokens, regions
+// of shared memory, what is known of a model) counts alike. Not the console, which asks again and again.
 bool is_limited(const Route& route) {
   return route.method == "POST" && route.key == RouteKey::any && !route.contract.is_of_console;
 }
@@ -118,29 +128,13 @@ Service::Service(ModelRepository& repository, ServiceOptions options)
 
 Service::~Service() = default;
 
-bool Service::has_key(const http::Request& request) const {
-  const http::Headers& headers = request.headers;
-  const ApiKeys& keys = state_.options.access->rules()->keys;
-  if (keys.find(headers["Authorization"], headers["X-API-Key"]) != nullptr) return true;
-  // What changes models is for admin keys where there are such.
-  return request.certificate_name != nullptr && !keys.has_admin_keys();
+std::shared_ptr<const Service::Admission> Service::admission_of(const http::Request& request) const {
+  const std::shared_ptr<const AccessRules> rules = state_.options.access->rules();
+  return std::make_shared<const Admission>(rules, caller_of(rules->keys, credentials_of(request)));
 }
 
-Caller Service::caller_of(const http::Request& request, const AccessRules& rules) const {
-  Caller caller;
-  caller.address = address_of(peer_of(request));
-  const http::Headers& headers = request.headers;
-  if (const KeyHolder* holder = rules.keys.find(headers["Authorization"], headers["X-API-Key"])) {
-    caller.key = holder->name;
-    caller.is_admin = holder->is_admin;
-  } else if (request.certificate_name) {
-    caller.key = name_of_certificate(*request.certificate_name);
-  }
-  return caller;
-}
-
-void Service::audit_refusal(const http::Request& request, const RouteMatch& match, const std::string& reason) const {
-  Caller caller = caller_of(request, *state_.options.access->rules());
+void Service::audit_refusal(const http::Request& request, const RouteMatch& match, Caller caller,
+                            const std::string& reason) const {
   // Whoever has no key could fill the log.
   if (caller.key.empty() || match.route->method == "GET") return;
   caller.request_id = name_request(request.headers["X-Request-Id"], std::nullopt).id;
@@ -153,23 +147,23 @@ void Service::audit_refusal(const http::Request& request, const RouteMatch& matc
                                        .reason = reason});
 }
 
-std::string Service::refusal_to_change(const http::Request& request) const {
+std::string Service::refusal_to_change(const http::Request& request, const ApiKeys& keys) const {
   const BrowserAccess& browser = state_.options.browser_access;
   return change_refusal({.serves_store = state_.changes.options().serves_store,
-                         .has_keys = has_key(request),
+                         .has_keys = may_change_models(keys, credentials_of(request)),
                          .listens_on_loopback = browser.listens_on_loopback(),
                          .peer = peer_of(request),
                          .is_forwarded = is_forwarded(request),
                          .is_of_strange_origin = !browser.is_known_origin(sender_of(request))});
 }
 
-std::string Service::refusal_to_show(const http::Request& request, const Route& route) const {
+std::string Service::refusal_to_show(const http::Request& request, const Route& route, const ApiKeys& keys) const {
   const ServiceOptions& options = state_.options;
   // Without a console nothing is found, whoever asks.
   if (!route.contract.is_of_console || !options.has_console) return {};
   const BrowserRequest sender = sender_of(request);
   // The files of the page have nothing of the server in them. The page says why it gets no more.
-  const bool has_keys = route.key == RouteKey::none || has_key(request);
+  const bool has_keys = route.key == RouteKey::none || is_known(keys, credentials_of(request));
   return console_refusal(
       {.has_keys = has_keys,
        .is_of_own_page = BrowserAccess::is_own_origin(sender),
@@ -185,7 +179,8 @@ bool Service::page_may_read(const http::Request& request, const Route* route) co
   return origin && state_.options.browser_access.may_read(*origin);
 }
 
-std::optional<http::Response> Service::refusal(const http::Request& request, const RouteMatch& match) const {
+std::optional<http::Response> Service::refusal(const http::Request& request, const RouteMatch& match,
+                                               const Admission& admission) const {
   const auto answer = [&](ErrorCode code, const std::string& message, int status) {
     http::Response response = error_response(Error(code, message), match.protocol);
     response.status = status;
@@ -204,11 +199,11 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     response.headers.add("Allow", join(match.allowed));
     return response;
   }
-  const std::shared_ptr<const AccessRules> rules = state_.options.access->rules();
-  if (const auto problem = key_refusal(rules->keys, need_of(match.route->key), request.headers["Authorization"],
+  const ApiKeys& keys = admission.rules->keys;
+  if (const auto problem = key_refusal(keys, need_of(match.route->key), request.headers["Authorization"],
                                        request.headers["X-API-Key"])) {
     if (problem->is_known) {
-      audit_refusal(request, match, problem->message);
+      audit_refusal(request, match, admission.caller, problem->message);
       // No key is wrong, which "permission" says to clients.
       return answer(ErrorCode::usage, problem->message, 403);
     }
@@ -216,12 +211,12 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     response.headers.add("WWW-Authenticate", "Bearer");
     return response;
   }
-  if (const std::string problem = refusal_to_show(request, *match.route); !problem.empty()) {
+  if (const std::string problem = refusal_to_show(request, *match.route, keys); !problem.empty()) {
     return answer(ErrorCode::usage, problem, 403);
   }
   if (match.route->key == RouteKey::change) {
-    if (const std::string problem = refusal_to_change(request); !problem.empty()) {
-      audit_refusal(request, match, problem);
+    if (const std::string problem = refusal_to_change(request, keys); !problem.empty()) {
+      audit_refusal(request, match, admission.caller, problem);
       return answer(ErrorCode::usage, problem, 403);
     }
   }
@@ -230,9 +225,8 @@ std::optional<http::Response> Service::refusal(const http::Request& request, con
     if (!problem.empty()) return answer(ErrorCode::invalid_input, problem, 415);
   }
   if (is_limited(*match.route)) {
-    const Caller caller = caller_of(request, *rules);
-    if (const auto refused = state_.options.limiter->admit(caller, rules->limits)) {
-      return limit_response(*refused, message_of(*refused, caller), match.protocol);
+    if (const auto refused = state_.options.limiter->admit(admission.caller, admission.rules->limits)) {
+      return limit_response(*refused, message_of(*refused, admission.caller), match.protocol);
     }
   }
   return std::nullopt;
@@ -245,11 +239,13 @@ std::string Service::metrics_page() {
 
 http::Admitted Service::admit(const http::Request& request) const {
   const RouteMatch match = match_route(request);
-  if (std::optional<http::Response> refused = refusal(request, match)) {
+  std::shared_ptr<const Admission> admission = admission_of(request);
+  if (std::optional<http::Response> refused = refusal(request, match, *admission)) {
     if (page_may_read(request, match.route)) allow_page_to_read(*refused, request.headers["Origin"]);
     return std::move(*refused);
   }
   http::Admitted admitted;
+  admitted.admission = std::move(admission);
   if (match.route->key == RouteKey::none || match.route->method != "POST") admitted.max_body_bytes = small_body_bytes;
   return admitted;
 }
@@ -285,14 +281,15 @@ FailedRequests* Service::failures_of(const Route* route) {
 void Service::handle(const std::shared_ptr<http::Exchange>& exchange) {
   RouteMatch match = match_route(exchange->request());
   const http::Request& request = exchange->request();
-  const std::shared_ptr<const AccessRules> rules = state_.options.access->rules();
+  auto admission = std::static_pointer_cast<const Admission>(request.admission);
+  if (admission == nullptr) admission = admission_of(request);
   RequestNames names = name_request(request.headers["X-Request-Id"], request.headers.find("traceparent"));
-  const auto caller = std::make_shared<Caller>(caller_of(request, *rules));
+  const auto caller = std::make_shared<Caller>(admission->caller);
   caller->request_id = names.id;
   std::optional<LimitRefusal> too_much;
   std::shared_ptr<LimitedRequest> limited;
   if (match.route != nullptr && is_limited(*match.route)) {
-    limited = state_.options.limiter->begin(*caller, rules->limits, too_much);
+    limited = state_.options.limiter->begin(*caller, admission->rules->limits, too_much);
   }
   RequestWork work{.readers = &state_.readers,
                    .memory = state_.options.memory,

@@ -21,7 +21,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  /// Thread-safe; does not wait for the model.
+  /// Thread-safe; does not wait for the model. A request that admit() let in is of whom it was then, whatever keys have
+  /// been taken out since.
   void handle(const std::shared_ptr<http::Exchange>& exchange);
 
   /// Refuses before the body is read what a page of a stranger may have sent, lacks a key, has no route, or has a body
@@ -52,17 +53,24 @@ class Service {
   void set_grpc_counts(std::shared_ptr<const GrpcCounts> counts) { state_.grpc_counts = std::move(counts); }
 
  private:
+  /// Who sent a request, by the rules that it is answered by.
+  struct Admission {
+    std::shared_ptr<const AccessRules> rules;
+    Caller caller;
+  };
+
+  [[nodiscard]] std::shared_ptr<const Admission> admission_of(const http::Request& request) const;
   /// Why admit() refuses a request; none: it does not.
-  [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match) const;
-  /// Whether it came with a key of the server's.
-  [[nodiscard]] bool has_key(const http::Request& request) const;
-  [[nodiscard]] Caller caller_of(const http::Request& request, const AccessRules& rules) const;
+  [[nodiscard]] std::optional<http::Response> refusal(const http::Request& request, const RouteMatch& match,
+                                                      const Admission& admission) const;
   /// Puts on record that somebody with a key may not change models.
-  void audit_refusal(const http::Request& request, const RouteMatch& match, const std::string& reason) const;
+  void audit_refusal(const http::Request& request, const RouteMatch& match, Caller caller,
+                     const std::string& reason) const;
   /// Why this request may not change the stored models; empty: it may. It has a key where the server has keys.
-  [[nodiscard]] std::string refusal_to_change(const http::Request& request) const;
+  [[nodiscard]] std::string refusal_to_change(const http::Request& request, const ApiKeys& keys) const;
   /// Why the console does not answer this request; empty: it does, or the route is none of the console.
-  [[nodiscard]] std::string refusal_to_show(const http::Request& request, const Route& route) const;
+  [[nodiscard]] std::string refusal_to_show(const http::Request& request, const Route& route,
+                                            const ApiKeys& keys) const;
   /// Whether the page that sent the request may read its answer. `route` null: there is no such route.
   [[nodiscard]] bool page_may_read(const http::Request& request, const Route* route) const;
   /// Where a request of the route is kept if it fails; null: nowhere.

@@ -138,6 +138,18 @@ TEST(RunSharing, NamesOperatorsThatRuleItOut) {
   }
 }
 
+TEST(RunSharing, KnowsOperatorsThatMayAnswerDifferentlyEachTime) {
+  EXPECT_THAT(repetition_obstacle({{"MatMul", 3},
+                                   {"DynamicQuantizeLinear", 1},
+                                   {"ai.onnx.ml::LabelEncoder", 1},
+                                   {"com.microsoft::Attention", 2}}),
+              IsEmpty());
+  for (const char* name : {"RandomNormal", "RandomUniformLike", "Multinomial", "Bernoulli", "com.microsoft::Sampling",
+                           "Dropout", "com.microsoft::BiasDropout", "own::Find", "ai.onnx.contrib::Tokenizer"}) {
+    EXPECT_THAT(repetition_obstacle({{"MatMul", 3}, {name, 1}}), HasSubstr(name));
+  }
+}
+
 TEST(RunSharing, DecidesInTheOrderOfItsSources) {
   const SharingFacts nothing;
   EXPECT_EQ(decide_without_trial(nothing), std::nullopt);

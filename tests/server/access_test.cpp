@@ -67,6 +67,33 @@ TEST(Access, KeepsTheLastKeysWhereTheFileCannotBeUsed) {
   EXPECT_TRUE(accepts(access, "second-key-456", now));
 }
 
+TEST(Access, ReadsAgainWhatCouldNotBeReadForAMoment) {
+  const KeyFile file;
+  file.write("first-key-123\n");
+  bool fails = false;
+  std::vector<std::size_t> told;
+  Access access(
+      {file.path},
+      [&](const AccessRules* /*before*/) {
+        if (fails) throw Error(ErrorCode::storage, "an input/output error");
+        return AccessRules{.keys = ApiKeys(keys_of_file(read_file(file.path), "keys"), {}), .limits = {}};
+      },
+      [&](const AccessRules& rules) { told.push_back(rules.keys.names().size()); });
+  const Clock::time_point now = Clock::now();
+  file.write("second-key-456\nthird-key-789\n");
+  fails = true;
+  for (const int seconds : {2, 4, 6}) {
+    EXPECT_TRUE(accepts(access, "first-key-123", now + std::chrono::seconds(seconds)));
+  }
+  EXPECT_EQ(access.reloads().failed, 1U) << "for one reason";
+  EXPECT_TRUE(told.empty());
+  fails = false;
+  EXPECT_FALSE(accepts(access, "first-key-123", now + std::chrono::seconds(8))) << "it was taken away";
+  EXPECT_TRUE(accepts(access, "third-key-789", now + std::chrono::seconds(8)));
+  EXPECT_EQ(told, std::vector<std::size_t>{2});
+  EXPECT_EQ(access.reloads().succeeded, 1U);
+}
+
 TEST(Access, WithoutFilesStaysAsItIs) {
   Access access;
   EXPECT_FALSE(access.rules()->keys.are_required());

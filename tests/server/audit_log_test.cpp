@@ -1,6 +1,7 @@
 #include "server/requests/audit_log.h"
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -43,6 +44,28 @@ TEST(AuditLog, LinesHaveWhatIsKnown) {
   EXPECT_EQ(audit_line(one, "2026-01-31T12:00:00.000Z"),
             R"({"time":"2026-01-31T12:00:00.000Z","action":"copy","model":"digits","target":"digits\n\"2\"",)"
             R"("key":"alice","address":"127.0.0.1","request":"r1","result":"succeeded"})");
+}
+
+TEST(AuditLog, LinesAreBounded) {
+  AuditEntry one = entry("load");
+  one.model = std::string(299, 'm') + "é";
+  one.reason = std::string(100'000, 'r');
+  const Json line = Json::parse(audit_line(one, "t"));
+  EXPECT_EQ(line.at("model"), std::string(299, 'm'));
+  EXPECT_EQ(line.at("reason").get<std::string>().size(), max_audit_text_bytes);
+}
+
+TEST(AuditLog, HasALineForWhateverIsThrown) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "audit.jsonl";
+  const auto log = std::make_shared<AuditLog>(file);
+  AuditedChange broken(log, entry("load")), late(log, entry("load"));
+  EXPECT_THROW(audited(broken, [] { throw std::runtime_error("why"); }), std::runtime_error);
+  EXPECT_THROW(audited(late, [] { throw Error(ErrorCode::deadline_exceeded, "its load continues"); }), Error);
+  const std::vector<Json> lines = lines_of(file);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].at("result"), "failed");
+  EXPECT_EQ(lines[1].at("result"), "unfinished");
 }
 
 TEST(AuditLog, HasALineForEachEndOfAChange) {

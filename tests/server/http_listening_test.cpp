@@ -382,6 +382,19 @@ TEST(HttpTls, ReadsTheCertificateAgainWhenItChanges) {
   EXPECT_TRUE(eventually([&] { return TlsClient(running.port()).certificate_name() == "second"; }));
 }
 
+TEST(HttpTls, ReadsFilesAgainThatWereReplacedByOnesOfTheSameTime) {
+  const TlsPaths paths;
+  write_certificate("first", paths.certificate, paths.key);
+  const RunningServer running(echo, paths);
+  EXPECT_EQ(TlsClient(running.port()).certificate_name(), "first");
+  const auto of_certificate = fs::last_write_time(paths.certificate), of_key = fs::last_write_time(paths.key);
+  write_certificate("second", paths.certificate, paths.key);
+  // As a tool does that unpacks files with their times.
+  fs::last_write_time(paths.certificate, of_certificate);
+  fs::last_write_time(paths.key, of_key);
+  EXPECT_TRUE(eventually([&] { return TlsClient(running.port()).certificate_name() == "second"; }));
+}
+
 TEST(HttpTls, UnusableFilesAreRefusedAtTheStart) {
   ServerOptions options;
   options.port = 0;

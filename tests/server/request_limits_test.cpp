@@ -147,6 +147,22 @@ TEST(RequestLimiter, CountsByTheNameOfTheKey) {
   EXPECT_TRUE(limiter->counts().contains("bob"));
 }
 
+TEST(RequestLimiter, RemembersABoundedNumberOfCertificates) {
+  const auto limiter = std::make_shared<RequestLimiter>(std::size_t{100}, std::size_t{3});
+  const LimitRules rules = each({.requests_per_minute = 1});
+  for (const char* name : {"cert:a", "cert:b", "cert:c"}) EXPECT_FALSE(limiter->admit(key(name), rules, start));
+  limiter->keep_keys({});
+  EXPECT_TRUE(limiter->admit(key("cert:a"), rules, start)) << "what it has sent is not forgotten";
+  EXPECT_EQ(limiter->counts().at("cert:b").requests, 1U) << "though it is idle";
+  EXPECT_FALSE(limiter->admit(key("cert:d"), rules, start));
+  EXPECT_TRUE(limiter->admit(key("cert:e"), rules, start)) << "those beyond share the limits of one";
+  EXPECT_EQ(limiter->counts().at("cert:").requests, 1U);
+  // Those whose limits are full again make room.
+  EXPECT_FALSE(limiter->admit(key("cert:d"), rules, start + seconds(120)));
+  EXPECT_FALSE(limiter->admit(key("cert:e"), rules, start + seconds(120)));
+  EXPECT_FALSE(limiter->counts().contains("cert:a"));
+}
+
 TEST(RequestLimiter, RefusesAfterTheTokensAreUsedUp) {
   const auto limiter = std::make_shared<RequestLimiter>();
   const LimitRules rules = each({.tokens_per_minute = 60});

@@ -47,6 +47,11 @@ class RecordedExchange : public http::Exchange {
 
   [[nodiscard]] const http::Request& request() const noexcept override { return request_; }
 
+  /// The client has proved to have a certificate with that name.
+  void set_certificate(const std::string& name) {
+    request_.certificate_name = std::make_shared<const std::string>(name);
+  }
+
   void respond(http::Response response) override {
     {
       const std::lock_guard lock(mutex_);
@@ -290,6 +295,24 @@ TEST_F(RequestsOfAService, RefusesRequestsBeyondTheLimitsOfTheirKey) {
   EXPECT_THAT(page, HasSubstr("gpux_key_requests_total{key=\"alice\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_key_refused_total{key=\"alice\",limit=\"requests_per_minute\"} 2\n"));
   EXPECT_THAT(page, HasSubstr("gpux_key_requests_in_flight{key=\"bob\"} 0\n"));
+}
+
+TEST_F(RequestsOfAService, ReadingTheMetricsForgetsNoClient) {
+  LimitRules limits;
+  limits.each.requests_per_minute = 1;
+  serve(std::uint64_t{1} << 30, {}, [&](ServiceOptions& options) {
+    options.access = std::make_shared<Access>(AccessRules{.keys = {}, .limits = limits});
+  });
+  const auto status = [&](const char* certificate) {
+    RecordedExchange exchange("POST", "/v2/models/add/infer", "");
+    exchange.set_certificate(certificate);
+    const auto refused = service_->admit(exchange.request()).refusal;
+    return refused ? refused->status : 200;
+  };
+  EXPECT_EQ(status("robot"), 200);
+  EXPECT_THAT(service_->metrics_page(), HasSubstr("gpux_key_requests_total{key=\"cert:robot\"} 1\n"));
+  EXPECT_EQ(status("robot"), 429);
+  EXPECT_EQ(status("other"), 200);
 }
 
 TEST_F(RequestsOfAService, AListLongerThanTheQueueIsAnswered) {

@@ -54,4 +54,9 @@ RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
   return *state.sharing;
 }
 
+std::string Runtime::repetition_obstacle() const {
+  return runtime::repetition_obstacle(
+      runtime::operators_of(state_->info, state_->loaded.weights_file, state_->options));
+}
+
 }  // namespace gpux

@@ -138,6 +138,31 @@ std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operat
   return {};
 }
 
+std::string repetition_obstacle(const std::map<std::string, std::uint64_t>& operators) {
+  constexpr std::array<std::string_view, 2> known_domains{"ai.onnx.ml::", "com.microsoft::"};
+  for (const auto& [name, count] : operators) {
+    if (std::ranges::find(random_numbers, name) != random_numbers.end()) {
+      return fmt::format("{} draws random numbers", name);
+    }
+    if (name.find("Dropout") != std::string::npos) return fmt::format("{} may draw random numbers", name);
+    const bool is_known = name.find("::") == std::string::npos ||
+                          std::ranges::any_of(known_domains, [&](auto domain) { return name.starts_with(domain); });
+    if (!is_known) return fmt::format("nothing is known of the operator {}", name);
+  }
+  return {};
+}
+
+std::map<std::string, std::uint64_t> operators_of(const ModelInfo& info, const std::filesystem::path& weights,
+                                                  const LoadOptions& options) {
+  std::map<std::string, std::uint64_t> operators = info.operators;
+  if (weights != info.path) operators = ModelInspector::inspect(weights).operators;
+  for (const std::filesystem::path& step : {options.before, options.after}) {
+    if (step.empty()) continue;
+    for (const auto& [name, count] : ModelInspector::inspect(step).operators) operators[name] += count;
+  }
+  return operators;
+}
+
 std::string content_obstacle(const Signature& signature, const onnx::InputFlow& flow) {
   const auto tells = [](std::string_view name, std::string_view what) {
     return fmt::format(
@@ -200,18 +225,11 @@ SharingSubject sharing_subject(const ModelInfo& info, const std::filesystem::pat
                                    .dimension_names = dimension_name_obstacle(info.signature),
                                    .setting = options.batch_axis,
                                    .setting_from = options.batch_axis_from}};
-  std::map<std::string, std::uint64_t> operators = info.operators;
-  if (weights != info.path) {
-    ModelInfo variant = ModelInspector::inspect(weights);
-    subject.files.external_files = std::move(variant.external_files);
-    operators = std::move(variant.operators);
-  }
+  if (weights != info.path) subject.files.external_files = ModelInspector::inspect(weights).external_files;
   for (const std::filesystem::path& step : {options.before, options.after}) {
-    if (step.empty()) continue;
-    subject.files.steps.push_back(step);
-    for (const auto& [name, count] : ModelInspector::inspect(step).operators) operators[name] += count;
+    if (!step.empty()) subject.files.steps.push_back(step);
   }
-  subject.facts.operators = operator_obstacle(operators);
+  subject.facts.operators = operator_obstacle(operators_of(info, weights, options));
   subject.facts.contents = obstacle_in_files(info.signature, subject.files);
   return subject;
 }

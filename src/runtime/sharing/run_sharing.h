@@ -29,6 +29,16 @@ std::string dimension_name_obstacle(const Signature& signature);
 /// numbers. Empty where there is none of them. `operators` as in ModelInfo. Pure.
 std::string operator_obstacle(const std::map<std::string, std::uint64_t>& operators);
 
+/// Why equal requests may get different answers: an operator that draws random numbers, as Dropout may, or one that is
+/// neither ONNX's nor ONNX Runtime's, of which nothing is known. Empty where they do not. `operators` as in ModelInfo.
+/// Pure.
+std::string repetition_obstacle(const std::map<std::string, std::uint64_t>& operators);
+
+/// The operators of the file that runs, `weights`, and of the steps before and behind it, as in ModelInfo. Errors of
+/// ModelInspector.
+std::map<std::string, std::uint64_t> operators_of(const ModelInfo& info, const std::filesystem::path& weights,
+                                                  const LoadOptions& options);
+
 /// Why made-up requests prove nothing, as what a request holds decides over the sizes or the number of computations of
 /// a whole run: a content_operator of onnx::InputFlow; or a foreign_operator, which may be one, of a model that takes
 /// texts or gives an output of a free size that no input names. Empty where they do. Pure.

@@ -48,7 +48,6 @@ generation::EngineRequest GenerationJob::request_for(std::size_t choice) {
   generation::EngineRequest request = work_.asked;
   request.prompt = work_.prompts[choice / work_.answers];
   if (request.settings.seed) *request.settings.seed += choice % work_.answers;
-  if (choice % work_.answers == 0) work_.request.add_tokens(request.prompt.size());
   request.deadline = work_.request.deadline.time();
   request.constraint = constraint_;
   request.number = number_;
@@ -110,11 +109,14 @@ void GenerationJob::submit_first() {
     const std::lock_guard lock(mutex_);
     submitted_ = first;
   }
-  for (std::size_t choice = 0; choice < first; ++choice) submit(request_for(choice));
+  for (std::size_t choice = 0; choice < first; ++choice) submit(choice, request_for(choice));
 }
 
-void GenerationJob::submit(generation::EngineRequest request) {
+void GenerationJob::submit(std::size_t choice, generation::EngineRequest request) {
+  const std::size_t prompt_tokens = request.prompt.size();
   const generation::Engine::Ticket ticket = engine_->submit(std::move(request));
+  // Its answers share a prompt.
+  if (choice % work_.answers == 0) work_.request.add_tokens(prompt_tokens);
   bool is_cancelled = false;
   {
     const std::lock_guard lock(mutex_);
@@ -135,7 +137,7 @@ void GenerationJob::submit_next() {
   const auto failure = failure_of([&] {
     generation::EngineRequest request = request_for(choice);
     request.continues_number = true;
-    submit(std::move(request));
+    submit(choice, std::move(request));
   });
   if (failure) fail(*failure);
 }

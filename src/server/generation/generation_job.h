@@ -66,7 +66,7 @@ class GenerationJob : public std::enable_shared_from_this<GenerationJob> {
   void end(std::size_t choice, const std::optional<Error>& error, Completion&& completion);
   void tell(const std::function<void(GenerationListener&)>& event);
   void submit_first();
-  void submit(generation::EngineRequest request);
+  void submit(std::size_t choice, generation::EngineRequest request);
   void submit_next();
   void cancel_all();
   void note_token(std::size_t choice, std::chrono::steady_clock::time_point now);

@@ -199,41 +199,25 @@ void Call::admit(KeyNeed need) {
   let_go();
 }
 
-std::optional<Status> Call::key_problem(KeyNeed need) const {
+// The texts are of the call.
+Credentials Call::credentials() const {
   const ::grpc::ServerContext& context = wire_->context;
-  const auto refusal =
-      key_refusal(state_->options.access->rules()->keys, need, metadata_of(context, "authorization").value_or(""),
-                  metadata_of(context, "x-api-key").value_or(""));
-  if (!refusal) return std::nullopt;
-  return Status(refusal->is_known ? StatusCode::PERMISSION_DENIED : StatusCode::UNAUTHENTICATED, refusal->message);
+  return {.authorization = metadata_of(context, "authorization").value_or(""),
+          .x_api_key = metadata_of(context, "x-api-key").value_or(""),
+          .certificate_name = {},
+          .peer = {}};
+}
+
+std::optional<KeyRefusal> Call::key_problem(KeyNeed need) const {
+  const Credentials sent = credentials();
+  return key_refusal(state_->options.access->rules()->keys, need, sent.authorization, sent.x_api_key);
 }
 
 std::optional<LimitRefusal> Call::begin_limited(std::shared_ptr<LimitedRequest>& limited) const {
   const std::shared_ptr<const AccessRules> rules = state_->options.access->rules();
-  const bool has_names = !rules->keys.names().empty() || !state_->options.tls_client_ca.empty();
-  if (!has_names && !rules->limits.each.has_any()) return std::nullopt;
-  const Caller from = caller();
-  std::optional<LimitRefusal> refusal = state_->options.limiter->admit(from, rules->limits);
-  if (!refusal) limited = state_->options.limiter->begin(from, rules->limits, refusal);
+  std::optional<LimitRefusal> refusal = state_->options.limiter->admit(caller_, rules->limits);
+  if (!refusal) limited = state_->options.limiter->begin(caller_, rules->limits, refusal);
   return refusal;
-}
-
-Caller Call::caller() const {
-  const ::grpc::ServerContext& context = wire_->context;
-  Caller caller;
-  caller.address = address_of(peer_name(context.peer()));
-  caller.request_id = names_.id;
-  const std::shared_ptr<const AccessRules> rules = state_->options.access->rules();
-  const KeyHolder* holder = rules->keys.find(metadata_of(context, "authorization").value_or(""),
-                                             metadata_of(context, "x-api-key").value_or(""));
-  if (holder != nullptr) {
-    caller.key = holder->name;
-    caller.is_admin = holder->is_admin;
-    return caller;
-  }
-  const auto names = context.auth_context()->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-  if (!names.empty()) caller.key = name_of_certificate(view(names.front()));
-  return caller;
 }
 
 std::shared_ptr<RequestSpans> Call::begin_spans(Clock::time_point came) const {
@@ -246,20 +230,40 @@ std::shared_ptr<RequestSpans> Call::begin_spans(Clock::time_point came) const {
   spans->set("rpc.system", std::string("grpc"));
   spans->set("rpc.service", std::string(path.substr(0, slash)));
   spans->set("rpc.method", std::string(path.substr(slash + 1)));
-  spans->set("client.address", address_of(peer_name(wire_->context.peer())));
+  spans->set("client.address", caller_.address);
   spans->set("gpux.request.id", names_.id);
   return spans;
 }
 
 void Call::begin_or_refuse(KeyNeed need) {
   ::grpc::ServerContext& context = wire_->context;
+  const std::shared_ptr<const AccessRules> rules = state_->options.access->rules();
+  Credentials sent = credentials();
+  const std::string peer = peer_name(context.peer());
+  sent.peer = peer;
+  const auto auth = context.auth_context();
+  const auto certificate_names = auth->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
+  if (!certificate_names.empty()) sent.certificate_name = view(certificate_names.front());
+  caller_ = caller_of(rules->keys, sent);
+  caller_.request_id = names_.id;
   if (method_.is_traced) spans_ = begin_spans(arrived_);
   // The span that is recorded is the one in the answer to the client.
   if (spans_ && !names_.traceparent.empty()) names_.traceparent = spans_->context().traceparent();
   context.AddInitialMetadata("x-request-id", names_.id);
   if (!names_.traceparent.empty()) context.AddInitialMetadata("traceparent", names_.traceparent);
-  if (const auto problem = key_problem(need)) {
-    if (claim_end()) finish(*problem);
+  if (const auto problem = key_refusal(rules->keys, need, sent.authorization, sent.x_api_key)) {
+    const StatusCode code = problem->is_known ? StatusCode::PERMISSION_DENIED : StatusCode::UNAUTHENTICATED;
+    if (problem->is_known && !caller_.key.empty()) {
+      const bool is_unload = method_.path.ends_with("Unload");
+      state_->options.audit->write_refused({.action = is_unload ? "unload" : "load",
+                                            .model = {},
+                                            .target = {},
+                                            .digest = {},
+                                            .caller = caller_,
+                                            .result = {},
+                                            .reason = problem->message});
+    }
+    if (claim_end()) finish({code, problem->message});
     return;
   }
   if (method_.path == infer_method) {

@@ -124,8 +124,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
     return deadline_;
   }
 
-  /// Who sends it: the key as it is accepted now, and the connection's other end.
-  [[nodiscard]] Caller caller() const;
+  /// Who sends it: by the key or the certificate as it was accepted when the call came, and the connection's other end.
+  [[nodiscard]] const Caller& caller() const noexcept { return caller_; }
 
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
 
@@ -160,8 +160,8 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   /// The call is over. No other function is called afterwards.
   virtual void on_done() {}
 
-  /// What the call ends with for lack of a key, as keys are now; empty: it has one that is enough.
-  [[nodiscard]] std::optional<::grpc::Status> key_problem(KeyNeed need) const;
+  /// Why the key of the call is not enough, as keys are now; empty: it is.
+  [[nodiscard]] std::optional<KeyRefusal> key_problem(KeyNeed need) const;
 
   /// A request of the call that uses a model: counts it, and `limited` is what counts it from here; null where nothing
   /// does. What it is refused with; empty: it is not.
@@ -207,6 +207,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
 
  private:
   void begin_or_refuse(KeyNeed need);
+  [[nodiscard]] Credentials credentials() const;
   void give_up(GivenUp reason) override;
   [[nodiscard]] bool is_past_deadline() const;
   void cut_off(::grpc::StatusCode code, const std::string& reason);
@@ -226,6 +227,7 @@ class Call : public std::enable_shared_from_this<Call>, private WatchedTransfer 
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::stop_source gone_;  // its client has left
   RequestNames names_;
+  Caller caller_;     // set by admit()
   std::string peer_;  // for the log
   std::atomic<bool> ended_ = false;
   std::atomic<::grpc::StatusCode> cut_off_with_ = ::grpc::StatusCode::OK;

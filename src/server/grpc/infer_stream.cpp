@@ -86,7 +86,7 @@ class InferStream : public Call, public LastingCall {
     }
     // A stream may last longer than its key is accepted.
     if (const auto problem = key_problem(KeyNeed::any)) {
-      answer(number, stream_failure(problem->error_message(), request->model_name(), request->id()));
+      answer(number, stream_failure(problem->message, request->model_name(), request->id()));
       return;
     }
     std::shared_ptr<LimitedRequest> limited;

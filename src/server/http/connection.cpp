@@ -268,6 +268,7 @@ Task<bool> Connection::serve_request() {
       Admitted admitted = service_.admission(request);
       response = std::move(admitted.refusal);
       admitted_body_bytes_ = admitted.max_body_bytes;
+      request.admission = std::move(admitted.admission);
     } catch (const std::exception& error) {
       log::error("a request could not be admitted: {}", error.what());
       response = Response::error(500, "the server failed");

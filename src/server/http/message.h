@@ -91,8 +91,10 @@ struct Request {
   /// can borrow from it; until it is let go it counts against ServerOptions::memory.
   Piece body;
   std::shared_ptr<const std::string> peer;  ///< "127.0.0.1:40312", "[::1]:40312", "unix"
-  /// Common name of the certificate that the client has proved to have; null where it has sent none.
+  /// Common name of the certificate that the client has proved to have, as it is there: it may be empty, or have
+  /// control characters. Null: it has sent no certificate.
   std::shared_ptr<const std::string> certificate_name;
+  std::shared_ptr<const void> admission;            ///< Admitted::admission of the request
   std::chrono::steady_clock::time_point arrived{};  ///< when the connection came to it
   /// When its last byte was read, which may be long before that where requests are pipelined.
   std::chrono::steady_clock::time_point received{};

@@ -94,6 +94,8 @@ struct Admitted {
   std::optional<Response> refusal;
   /// Maximum size of the body, both as sent and decompressed; beyond it, or beyond Limits: 413.
   std::uint64_t max_body_bytes = UINT64_MAX;
+  /// What was found out about the request, for the handler, which knows its type; null: nothing.
+  std::shared_ptr<const void> admission;
 };
 
 /// Called on an I/O thread when the header is read and the body is not (`body` is empty). A refusal is the answer

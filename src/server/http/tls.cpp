@@ -1,6 +1,5 @@
 #include "server/http/tls.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -21,32 +20,18 @@ namespace ssl = boost::asio::ssl;
 
 constexpr std::chrono::seconds look_interval{1};
 
-timespec changed(const std::filesystem::path& path) noexcept {
-  struct stat facts {};
-
-  return ::stat(path.c_str(), &facts) == 0 ? facts.st_mtim : timespec{};
-}
-
-bool same(const timespec& left, const timespec& right) noexcept {
-  return left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec;
-}
-
 }  // namespace
-
-bool TlsFiles::Stamp::operator==(const Stamp& other) const noexcept {
-  return same(certificate, other.certificate) && same(key, other.key) && same(client_ca, other.client_ca);
-}
 
 TlsFiles::TlsFiles(std::filesystem::path certificate, std::filesystem::path key, std::filesystem::path client_ca)
     : certificate_(std::move(certificate)),
       key_(std::move(key)),
       client_ca_(std::move(client_ca)),
-      stamp_(stamp()),
+      stamps_(stamps()),
       looked_(std::chrono::steady_clock::now()),
       context_(read()) {}
 
-TlsFiles::Stamp TlsFiles::stamp() const noexcept {
-  return {changed(certificate_), changed(key_), client_ca_.empty() ? timespec{} : changed(client_ca_)};
+TlsFiles::Stamps TlsFiles::stamps() const {
+  return {stamp_of(certificate_), stamp_of(key_), client_ca_.empty() ? FileStamp() : stamp_of(client_ca_)};
 }
 
 std::shared_ptr<ssl::context> TlsFiles::read() const {
@@ -93,14 +78,17 @@ std::shared_ptr<ssl::context> TlsFiles::current() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < look_interval) return context_;
   looked_ = now;
-  const Stamp present = stamp();
-  if (present == stamp_) return context_;
-  stamp_ = present;
+  const Stamps present = stamps();
+  if (present == stamps_) return context_;
   try {
     context_ = read();
+    stamps_ = present;
+    problem_.clear();
     log::info("the TLS certificate was read again from '{}'", certificate_.string());
   } catch (const std::exception& error) {
-    log::warning("keeping the last valid TLS certificate: {}", error.what());
+    // Tried again at the next look: they may not have been readable for a moment.
+    if (problem_ != error.what()) log::warning("keeping the last valid TLS certificate: {}", error.what());
+    problem_ = error.what();
   }
   return context_;
 }
@@ -118,9 +106,7 @@ std::shared_ptr<const std::string> client_name(SSL* connection) {
     OPENSSL_free(text);
   }
   X509_free(certificate);
-  const bool is_usable =
-      std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  return is_usable ? std::make_shared<const std::string>(std::move(name)) : nullptr;
+  return std::make_shared<const std::string>(std::move(name));
 }
 
 void check_tls_files(const std::filesystem::path& certificate, const std::filesystem::path& key,

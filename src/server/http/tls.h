@@ -1,12 +1,14 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include <boost/asio/ssl/context.hpp>
-#include <sys/stat.h>
+
+#include "base/changing_files.h"
 
 namespace gpux::http {
 
@@ -17,31 +19,27 @@ class TlsFiles {
   /// Error invalid_config if the files are missing or do not belong together.
   TlsFiles(std::filesystem::path certificate, std::filesystem::path key, std::filesystem::path client_ca = {});
 
-  /// For the next connection. Looks at the files once a second; what cannot be used is logged, and the last good pair
-  /// is kept.
+  /// For the next connection. Looks at the files once a second; what cannot be used is logged once for each reason and
+  /// tried again, and the last good pair is kept.
   std::shared_ptr<boost::asio::ssl::context> current();
 
  private:
-  struct Stamp {
-    timespec certificate{};
-    timespec key{};
-    timespec client_ca{};
-    bool operator==(const Stamp& other) const noexcept;
-  };
+  using Stamps = std::array<FileStamp, 3>;
 
-  [[nodiscard]] Stamp stamp() const noexcept;
+  [[nodiscard]] Stamps stamps() const;
   [[nodiscard]] std::shared_ptr<boost::asio::ssl::context> read() const;
 
   std::filesystem::path certificate_;
   std::filesystem::path key_;
   std::filesystem::path client_ca_;
-  Stamp stamp_;
+  Stamps stamps_;        // of what is in use
+  std::string problem_;  // why the files could not be used the last time; empty: they could
   std::chrono::steady_clock::time_point looked_;
   std::shared_ptr<boost::asio::ssl::context> context_;
 };
 
-/// Common name of the certificate that the client has sent, which was verified; null where it sent none, or the name
-/// has control characters.
+/// Common name of the certificate that the client has sent, which was verified: as it is there, and empty where there
+/// is none in it. Null where the client sent no certificate.
 std::shared_ptr<const std::string> client_name(SSL* connection);
 
 }  // namespace gpux::http

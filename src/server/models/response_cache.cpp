@@ -133,15 +133,6 @@ ResponseCacheCounts ResponseCache::counts() const {
   return counts;
 }
 
-bool is_deterministic(const ServedModel& model) {
-  constexpr std::array<std::string_view, 5> random{"RandomNormal", "RandomUniform", "Multinomial", "Bernoulli",
-                                                   "Sampling"};
-  return std::ranges::none_of(model.runtime().info().operators, [&](const auto& counted) {
-    return std::ranges::any_of(random,
-                               [&](std::string_view name) { return counted.first.find(name) != std::string::npos; });
-  });
-}
-
 bool may_be_cached(const http::Request& request) {
   // Reading it for its digest is work for the thread that has received it.
   constexpr std::size_t max_body_bytes = 1 << 20;

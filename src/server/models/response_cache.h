@@ -78,9 +78,6 @@ class ResponseCache {
   ResponseCacheCounts counts_;
 };
 
-/// Whether the model gives the same answer to the same request: it draws no random numbers.
-bool is_deterministic(const ServedModel& model);
-
 /// Whether the body is short enough: up to 1 MiB.
 bool may_be_cached(const http::Request& request);
 

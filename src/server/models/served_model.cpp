@@ -15,6 +15,17 @@ RequestLimits request_limits(const ModelLimits& limits) {
           .requests_in_flight = limits.requests_in_flight};
 }
 
+bool may_repeat_answers(const ModelParts& parts) {
+  try {
+    const auto repeats = [](const SessionParts& session) {
+      return session.workers.sessions.front()->repetition_obstacle().empty();
+    };
+    return repeats(parts.session) && (!parts.image_tower || repeats(*parts.image_tower));
+  } catch (const Error&) {  // a file has gone since
+    return false;
+  }
+}
+
 std::vector<DeclaredValue> declared_outputs_of(const ModelParts& parts) {
   const std::optional<std::vector<DeclaredValue>> said = parts.project ? parts.project->outputs : std::nullopt;
   if (parts.pipeline) return parts.pipeline->outputs(said);
@@ -47,6 +58,7 @@ void add_to(runtime::SchedulerCounts& counts, const runtime::SchedulerCounts& mo
 ServedModel::ServedModel(ModelParts parts, std::shared_ptr<ModelStatistics> statistics,
                          std::vector<DeviceUse> device_uses)
     : parts_(std::move(parts)),
+      repeats_answers_(may_repeat_answers(parts_)),
       device_uses_(std::move(device_uses)),
       declared_outputs_(declared_outputs_of(parts_)),
       ran_on_(ran_on_of(parts_)),

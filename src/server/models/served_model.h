@@ -131,6 +131,9 @@ class ServedModel {
     return session_.statistics();
   }
 
+  /// Whether equal requests get equal answers, as far as its operators tell: Runtime::repetition_obstacle().
+  [[nodiscard]] bool repeats_answers() const noexcept { return repeats_answers_; }
+
   /// What the operator lets it take.
   [[nodiscard]] const ModelLimits& limits() const noexcept { return parts_.limits; }
 
@@ -173,6 +176,7 @@ class ServedModel {
 
  private:
   const ModelParts parts_;
+  const bool repeats_answers_;
   const std::vector<DeviceUse> device_uses_;
   const std::vector<DeclaredValue> declared_outputs_;
   const RanOn ran_on_;

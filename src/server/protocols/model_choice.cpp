@@ -62,7 +62,7 @@ void handle_with(const RouteCall& call, const ModelHandler& handler, const std::
   const bool is_complete = call.service.options.shared_regions == nullptr || call.protocol != Protocol::open_inference;
   const bool is_cacheable = cache.is_on() && is_complete && call.route != nullptr &&
                             call.route->contract.is_cacheable && may_be_cached(call.request()) &&
-                            is_deterministic(*model);
+                            model->repeats_answers();
   if (is_cacheable) {
     with.exchange = with_cache(with.exchange, cache,
                                {.route = call.route->path,

@@ -7,7 +7,6 @@ namespace gpux::server {
 TransportCounts transport_counts(ServiceState& service) {
   StoreChanges& changes = service.changes;
   const auto& spans = service.options.span_counts;
-  service.options.limiter->keep_keys(service.options.access->rules()->keys.names());
   return {.http = service.counters ? service.counters() : http::Counters{},
           .grpc = service.grpc_counts,
           .ignored_members = service.member_rules.ignored(),

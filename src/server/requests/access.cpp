@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <sys/stat.h>
-
 #include "base/log.h"
 
 namespace gpux::server {
@@ -15,39 +13,36 @@ constexpr std::chrono::seconds look_interval{1};
 
 Access::Access(AccessRules rules) : rules_(std::make_shared<const AccessRules>(std::move(rules))) {}
 
-Access::Access(std::vector<std::filesystem::path> files, Read read)
+Access::Access(std::vector<std::filesystem::path> files, Read read, Changed changed)
     : files_(std::move(files)),
       read_(std::move(read)),
+      changed_(std::move(changed)),
       stamps_(stamps()),
       looked_(Clock::now()),
       rules_(std::make_shared<const AccessRules>(read_(nullptr))) {}
 
-std::vector<Access::Stamp> Access::stamps() const {
-  std::vector<Stamp> all;
-  for (const std::filesystem::path& path : files_) {
-    struct stat facts {};
-
-    Stamp& stamp = all.emplace_back();
-    if (::stat(path.c_str(), &facts) != 0) continue;
-    stamp = {.seconds = facts.st_mtim.tv_sec,
-             .nanoseconds = facts.st_mtim.tv_nsec,
-             .bytes = static_cast<std::uint64_t>(facts.st_size),
-             .file = facts.st_ino};
-  }
+std::vector<FileStamp> Access::stamps() const {
+  std::vector<FileStamp> all;
+  for (const std::filesystem::path& path : files_) all.push_back(stamp_of(path));
   return all;
 }
 
 std::shared_ptr<const AccessRules> Access::rules(Clock::time_point now) {
+  if (!files_.empty()) {
+    // Requests do not wait for a disk: while one of them looks, the others have the rules of before.
+    const std::unique_lock looking(reading_, std::try_to_lock);
+    if (looking && now - looked_ >= look_interval) {
+      looked_ = now;
+      if (stamps() != stamps_) read_again(false);
+    }
+  }
   const std::lock_guard lock(mutex_);
-  if (files_.empty() || now - looked_ < look_interval) return rules_;
-  looked_ = now;
-  if (stamps() != stamps_) read_again();
   return rules_;
 }
 
 bool Access::reload() {
-  const std::lock_guard lock(mutex_);
-  return read_ == nullptr || read_again();
+  const std::lock_guard looking(reading_);
+  return read_ == nullptr || read_again(true);
 }
 
 AccessReloads Access::reloads() const {
@@ -55,17 +50,32 @@ AccessReloads Access::reloads() const {
   return reloads_;
 }
 
-// Of the state before it is read: what changes meanwhile is read once more.
-bool Access::read_again() {
-  stamps_ = stamps();
+// With the mutex of reading.
+bool Access::read_again(bool is_asked) {
+  // Of the state before it is read: what changes meanwhile is read once more.
+  std::vector<FileStamp> present = stamps();
   try {
-    rules_ = std::make_shared<const AccessRules>(read_(rules_.get()));
+    // Nobody else replaces them.
+    auto rules = std::make_shared<const AccessRules>(read_(rules_.get()));
+    if (changed_) changed_(*rules);
+    const std::lock_guard lock(mutex_);
+    rules_ = std::move(rules);
+    ++reloads_.succeeded;
   } catch (const std::exception& error) {
-    ++reloads_.failed;
-    log::warning("keeping the last valid API keys and limits: {}", error.what());
+    // Tried again at the next look: a file that could not be read for a moment may be one that takes a key away.
+    stamps_.clear();
+    if (is_asked || problem_ != error.what()) {
+      {
+        const std::lock_guard lock(mutex_);
+        ++reloads_.failed;
+      }
+      log::warning("keeping the last valid API keys and limits: {}", error.what());
+    }
+    problem_ = error.what();
     return false;
   }
-  ++reloads_.succeeded;
+  stamps_ = std::move(present);
+  problem_.clear();
   log::info("the API keys and limits were read again: {} names of keys", rules_->keys.names().size());
   return true;
 }

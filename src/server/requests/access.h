@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/changing_files.h"
 #include "server/requests/api_keys.h"
 #include "server/requests/request_limits.h"
 
@@ -23,7 +24,7 @@ struct AccessRules {
 /// How often the rules were read again.
 struct AccessReloads {
   std::uint64_t succeeded = 0;
-  std::uint64_t failed = 0;  ///< what could not be used: the rules stayed as they were
+  std::uint64_t failed = 0;  ///< what could not be used, once for each reason: the rules stayed as they were
 };
 
 /// The rules of a server, read again when their files change. All members from any thread.
@@ -37,11 +38,14 @@ class Access {
   /// Rules that stay as they are: by default those of a server without keys.
   explicit Access(AccessRules rules = {});
 
-  /// `files`: those that `read` reads. Errors of `read`.
-  Access(std::vector<std::filesystem::path> files, Read read);
+  /// Called with rules that were read again, before they are in force. Must not call this object.
+  using Changed = std::function<void(const AccessRules& rules)>;
 
-  /// Those in force. Looks at the files once a second, and reads them again when one has changed. What cannot be used
-  /// is logged, and the last rules stay in force.
+  /// `files`: those that `read` reads. `changed` may be null. Errors of `read`.
+  Access(std::vector<std::filesystem::path> files, Read read, Changed changed = nullptr);
+
+  /// Those in force. Looks at the files once a second, and reads them again when one has changed, or could not be used
+  /// the last time: that is logged once for each reason, and the last rules stay in force.
   [[nodiscard]] std::shared_ptr<const AccessRules> rules(Clock::time_point now = Clock::now());
 
   /// Reads the files now, whether they have changed or not. False where they cannot be used; that is logged.
@@ -50,20 +54,17 @@ class Access {
   [[nodiscard]] AccessReloads reloads() const;
 
  private:
-  struct Stamp {
-    std::int64_t seconds = 0, nanoseconds = 0;  ///< of the last change
-    std::uint64_t bytes = 0, file = 0;
-    bool operator==(const Stamp&) const = default;
-  };
-
-  [[nodiscard]] std::vector<Stamp> stamps() const;
-  bool read_again();
+  [[nodiscard]] std::vector<FileStamp> stamps() const;
+  bool read_again(bool is_asked);
 
   const std::vector<std::filesystem::path> files_;
   const Read read_;  // null: the rules stay
-  mutable std::mutex mutex_;
-  std::vector<Stamp> stamps_;
+  const Changed changed_;
+  std::mutex reading_;             // of what follows, while the files are looked at
+  std::vector<FileStamp> stamps_;  // of what is in force; empty: of something else
+  std::string problem_;            // why the files could not be used the last time; empty: they could
   Clock::time_point looked_;
+  mutable std::mutex mutex_;  // of what follows
   AccessReloads reloads_;
   std::shared_ptr<const AccessRules> rules_;
 };

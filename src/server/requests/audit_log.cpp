@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/utf8_prefix.h"
 #include "tensor/json_writer.h"
 
 namespace gpux::server {
@@ -37,7 +38,7 @@ UniqueFd open_file(const std::filesystem::path& file) {
 std::vector<log::Field> fields_of(const AuditEntry& entry) {
   std::vector<log::Field> fields;
   const auto add = [&](std::string_view name, const std::string& value) {
-    if (!value.empty()) fields.push_back({name, value});
+    if (!value.empty()) fields.push_back({name, std::string(utf8_prefix(value, max_audit_text_bytes))});
   };
   add("action", entry.action);
   add("model", entry.model);
@@ -171,7 +172,9 @@ std::optional<Error> AuditedChange::end(const std::optional<Error>& error, std::
   const std::lock_guard lock(mutex_);
   if (std::exchange(has_ended_, true)) return error;
   entry_.digest = std::move(digest);
-  entry_.result = error ? "failed" : "succeeded";
+  // A load goes on beyond the time of its request.
+  const bool is_late = error && error->code() == ErrorCode::deadline_exceeded;
+  entry_.result = is_late ? "unfinished" : error ? "failed" : "succeeded";
   if (error) entry_.reason = error->message();
   try {
     log_->write(entry_);

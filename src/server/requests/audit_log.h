@@ -12,6 +12,7 @@
 #include "gpux/error.h"
 #include "server/requests/caller.h"
 #include "server/requests/request_limits.h"
+#include "server/requests/request_work.h"
 
 namespace gpux::server {
 
@@ -22,11 +23,14 @@ struct AuditEntry {
   std::string target;  ///< of a copy: the new name; else empty
   std::string digest;  ///< of the model; empty where it is not known
   Caller caller;
-  std::string result;  ///< "succeeded", "failed", "refused", "cancelled"
+  std::string result;  ///< "succeeded", "failed", "unfinished" at its deadline, "refused", "cancelled"
   std::string reason;  ///< where it did not succeed
 };
 
-/// The entry as an object of JSON in one line, without its end.
+/// What a text of an entry has at most, in bytes: clients choose names, and errors repeat them.
+inline constexpr std::size_t max_audit_text_bytes = 300;
+
+/// The entry as an object of JSON in one line, without its end. Its texts are cut to max_audit_text_bytes.
 std::string audit_line(const AuditEntry& entry, std::string_view time);
 
 struct AuditCounts {
@@ -97,8 +101,8 @@ template <typename Work>
 void audited(AuditedChange& change, const Work& work) {
   try {
     work();
-  } catch (const Error& error) {
-    (void)change.end(error);
+  } catch (...) {
+    (void)change.end(current_error());
     throw;
   }
 }

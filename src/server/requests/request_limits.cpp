@@ -63,9 +63,9 @@ void add_bucket(http::Headers& headers, std::string_view of, const Bucket& bucke
 
 }  // namespace
 
-const RequestLimits& LimitRules::of(const Caller& caller) const {
-  if (caller.key.empty()) return each;
-  const auto found = by_key.find(caller.key);
+const RequestLimits& LimitRules::of(std::string_view key) const {
+  if (key.empty()) return each;
+  const auto found = by_key.find(key);
   return found == by_key.end() ? each : found->second;
 }
 
@@ -179,8 +179,26 @@ void RequestLimiter::forget_idle(const RequestLimits& limits, Clock::time_point 
 }
 
 // Under the mutex.
-std::shared_ptr<LimitedRequest::Client> RequestLimiter::client_of(const Caller& caller, const RequestLimits& limits,
+std::shared_ptr<LimitedRequest::Client> RequestLimiter::certificate_of(const std::string& name, const LimitRules& rules,
+                                                                       Clock::time_point now) {
+  constexpr std::chrono::seconds interval{1};
+  if (const auto found = certificates_.find(name); found != certificates_.end()) return found->second;
+  if (certificates_.size() >= max_certificates_ && now - forgot_certificates_ >= interval) {
+    forgot_certificates_ = now;
+    std::erase_if(certificates_, [&](const auto& entry) {
+      return entry.first != certificate_prefix && is_idle(entry.second->use, rules.of(entry.first), now);
+    });
+  }
+  const std::string own = certificates_.size() < max_certificates_ ? name : std::string(certificate_prefix);
+  std::shared_ptr<Client>& client = certificates_[own];
+  if (client == nullptr) client = std::make_shared<Client>();
+  return client;
+}
+
+// Under the mutex.
+std::shared_ptr<LimitedRequest::Client> RequestLimiter::client_of(const Caller& caller, const LimitRules& rules,
                                                                   Clock::time_point now) {
+  if (caller.key.starts_with(certificate_prefix)) return certificate_of(caller.key, rules, now);
   if (!caller.key.empty()) {
     std::shared_ptr<Client>& client = keys_[caller.key];
     if (client == nullptr) client = std::make_shared<Client>();
@@ -188,7 +206,7 @@ std::shared_ptr<LimitedRequest::Client> RequestLimiter::client_of(const Caller& 
   }
   const std::string address = limited_address(caller.address);
   if (const auto found = addresses_.find(address); found != addresses_.end()) return found->second;
-  if (addresses_.size() >= max_addresses_) forget_idle(limits, now);
+  if (addresses_.size() >= max_addresses_) forget_idle(rules.each, now);
   if (addresses_.size() >= max_addresses_) return others_;
   return addresses_.emplace(address, std::make_shared<Client>()).first->second;
 }
@@ -198,7 +216,7 @@ std::optional<LimitRefusal> RequestLimiter::admit(const Caller& caller, const Li
   const RequestLimits& limits = rules.of(caller);
   if (caller.key.empty() && !limits.has_any()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Client> client = client_of(caller, limits, now);
+  const std::shared_ptr<Client> client = client_of(caller, rules, now);
   if (const auto refusal = limit_refusal(client->use, limits, now)) {
     ++client->counts.refused.at(static_cast<std::size_t>(refusal->limit));
     return refusal;
@@ -214,7 +232,7 @@ std::shared_ptr<LimitedRequest> RequestLimiter::begin(const Caller& caller, cons
   if (caller.key.empty() && !limits.has_any()) return nullptr;
   const Clock::time_point now = Clock::now();
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Client> client = client_of(caller, limits, now);
+  std::shared_ptr<Client> client = client_of(caller, rules, now);
   const RequestLimits of_flight{.requests_in_flight = limits.requests_in_flight};
   refusal = limit_refusal(client->use, of_flight, now);
   if (refusal) {
@@ -228,9 +246,11 @@ std::shared_ptr<LimitedRequest> RequestLimiter::begin(const Caller& caller, cons
 std::map<std::string, KeyCounts> RequestLimiter::counts() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, KeyCounts> all;
-  for (const auto& [name, client] : keys_) {
-    KeyCounts& counts = all[name] = client->counts;
-    counts.in_flight = client->use.in_flight;
+  for (const auto* const named : {&keys_, &certificates_}) {
+    for (const auto& [name, client] : *named) {
+      KeyCounts& counts = all[name] = client->counts;
+      counts.in_flight = client->use.in_flight;
+    }
   }
   KeyCounts without = anonymous_;
   const auto add_client = [&](const Client& client) {

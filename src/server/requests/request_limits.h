@@ -39,7 +39,10 @@ struct LimitRules {
   RequestLimits each;  ///< of a key that is not listed, and of an address that sends requests without a key
   std::map<std::string, RequestLimits, std::less<>> by_key;  ///< by the names of keys
 
-  [[nodiscard]] const RequestLimits& of(const Caller& caller) const;
+  [[nodiscard]] const RequestLimits& of(const Caller& caller) const { return of(caller.key); }
+
+  /// `key` empty: without one.
+  [[nodiscard]] const RequestLimits& of(std::string_view key) const;
 };
 
 enum class LimitKind : std::uint8_t { requests_per_minute, tokens_per_minute, tokens_per_day, requests_in_flight };
@@ -130,13 +133,14 @@ class LimitedRequest {
 };
 
 /// Counts what clients send, and holds them to their limits. A client is a key by its name, or an address without one.
-/// Of addresses it remembers a bounded number: beyond it, those that come share the limits of one. Owned by a
-/// shared pointer. All members from any thread.
+/// Of addresses, and of clients that are known by a certificate, it remembers a bounded number each: beyond it, those
+/// that come share the limits of one. Owned by a shared pointer. All members from any thread.
 class RequestLimiter : public std::enable_shared_from_this<RequestLimiter> {
  public:
   using Clock = Bucket::Clock;
 
-  explicit RequestLimiter(std::size_t max_addresses = std::size_t{1} << 16) : max_addresses_(max_addresses) {}
+  explicit RequestLimiter(std::size_t max_addresses = std::size_t{1} << 16, std::size_t max_certificates = 4096)
+      : max_addresses_(max_addresses), max_certificates_(max_certificates) {}
 
   /// Counts a request whose header has come, or refuses it.
   std::optional<LimitRefusal> admit(const Caller& caller, const LimitRules& rules,
@@ -147,10 +151,11 @@ class RequestLimiter : public std::enable_shared_from_this<RequestLimiter> {
   std::shared_ptr<LimitedRequest> begin(const Caller& caller, const LimitRules& rules,
                                         std::optional<LimitRefusal>& refusal);
 
-  /// By the names of keys; "anonymous" for requests without a key, if any was counted.
+  /// By the names of keys and of certificates; "anonymous" for requests without a key, and "cert:" for certificates
+  /// beyond the number, if any was counted.
   [[nodiscard]] std::map<std::string, KeyCounts> counts() const;
 
-  /// Forgets what keys have sent that are not among these names, and are not in flight.
+  /// Forgets what keys have sent that are not among these names, and are not in flight. Certificates stay.
   void keep_keys(const std::set<std::string>& names);
 
   [[nodiscard]] std::size_t addresses() const;
@@ -159,16 +164,18 @@ class RequestLimiter : public std::enable_shared_from_this<RequestLimiter> {
   friend class LimitedRequest;
   using Client = LimitedRequest::Client;
 
-  std::shared_ptr<Client> client_of(const Caller& caller, const RequestLimits& limits, Clock::time_point now);
+  std::shared_ptr<Client> client_of(const Caller& caller, const LimitRules& rules, Clock::time_point now);
+  std::shared_ptr<Client> certificate_of(const std::string& name, const LimitRules& rules, Clock::time_point now);
   void forget_idle(const RequestLimits& limits, Clock::time_point now);
 
-  const std::size_t max_addresses_;
+  const std::size_t max_addresses_, max_certificates_;
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Client>> keys_;
+  std::map<std::string, std::shared_ptr<Client>> certificates_;
   std::unordered_map<std::string, std::shared_ptr<Client>> addresses_;
   std::shared_ptr<Client> others_ = std::make_shared<Client>();  // addresses beyond the number
   KeyCounts anonymous_;                                          // of all addresses; in flight: see counts()
-  Clock::time_point forgot_;
+  Clock::time_point forgot_, forgot_certificates_;
 };
 
 }  // namespace gpux::server
