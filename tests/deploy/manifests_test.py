@@ -275,6 +275,12 @@ class Chart(Checks):
                     for key in policy["registries"].values():
                         self.assertIn(pathlib.PurePath(key).name, config["data"])
 
+    def test_a_folder_of_the_node_must_be_there(self):
+        # One that the kubelet makes is root's, and the user of the image may not write it.
+        (deployment,) = of_kind(self.documents["processor"], "Deployment")
+        (store,) = [one for one in deployment["spec"]["template"]["spec"]["volumes"] if one["name"] == "store"]
+        self.assertEqual(store["hostPath"], {"path": "/var/lib/gpux", "type": "Directory"})
+
     def test_signals_are_metrics_of_gpux(self):
         (scaled,) = of_kind(self.documents["full"], "ScaledObject")
         for trigger in scaled["spec"]["triggers"]:
