@@ -285,7 +285,12 @@ class Chart(Checks):
         (scaled,) = of_kind(self.documents["full"], "ScaledObject")
         for trigger in scaled["spec"]["triggers"]:
             if trigger["type"] == "prometheus":
-                self.query(trigger["metadata"]["query"])
+                query = trigger["metadata"]["query"]
+                self.query(query)
+                # Of this release's pods, and not of another whose name begins alike.
+                (pods,) = set(re.findall(r'pod=~"(.*?)"', query))
+                self.assertTrue(re.fullmatch(pods, "models-gpux-6f7c9d5b88-x2x4q"))
+                self.assertFalse(re.fullmatch(pods, "models-gpux-large-6f7c9d5b88-x2x4q"))
         (scaler,) = of_kind(self.documents["processor"], "HorizontalPodAutoscaler")
         for metric in scaler["spec"]["metrics"]:
             if metric["type"] == "Pods":
