@@ -321,6 +321,10 @@ class Chart(Checks):
             ((*plain, "--set", "replica=3"), "replica"),
             ((*plain, "--set", "autoscaling.kind=knative"), "kind"),
             ((*plain, "--set", "autoscaling.kind=keda,autoscaling.minReplicas=0"), "pods that are not there report no requests"),
+            ((*plain, "--set", "autoscaling.kind=hpa,autoscaling.minReplicas=0"), "autoscaling.minReplicas is 0"),
+            ((*plain, "--set", "rollout.maxSurge=0"), "no pod could be replaced"),
+            ((*plain, "--set", "rollout.maxSurge=0%,rollout.maxUnavailable=0%"), "no pod could be replaced"),
+            ((*plain, "--set", "serve.grpc.port=8080"), "cannot listen on one port"),
         ):
             with self.subTest(arguments=arguments[5:]):
                 done = helm(*arguments)

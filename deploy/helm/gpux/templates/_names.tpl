@@ -39,6 +39,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "gpux.requireWorkable" -}}
+{{- $serve := .Values.serve }}
+{{- if and $serve.grpc.enabled (eq (int $serve.http.port) (int $serve.grpc.port)) }}{{ fail (printf "serve.http.port and serve.grpc.port are both %d: two servers cannot listen on one port" (int $serve.http.port)) }}{{ end }}
+{{- $zero := list "0" "0%" }}
+{{- if and (has (toString .Values.rollout.maxSurge) $zero) (has (toString .Values.rollout.maxUnavailable) $zero) }}{{ fail "rollout.maxSurge and rollout.maxUnavailable are both 0: no pod could be replaced" }}{{ end }}
+{{- with .Values.autoscaling }}
+{{- if and (eq .kind "hpa") (eq (int .minReplicas) 0) }}{{ fail "autoscaling.minReplicas is 0, which kind hpa does not have: 1 or more is accepted; keda scales to 0 with a trigger of autoscaling.triggers" }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "gpux.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
