@@ -269,6 +269,8 @@ class Chart(Checks):
 
     def test_policies_name_keys_that_are_there(self):
         for name, documents in self.documents.items():
+            # Without a policy, too: where a volume is mounted on a file, the file stays in it.
+            self.assertEqual(len(of_kind(documents, "ConfigMap")), 1, name)
             for config in of_kind(documents, "ConfigMap"):
                 with self.subTest(values=name):
                     policy = yaml.safe_load(config["data"]["trust.yml"])

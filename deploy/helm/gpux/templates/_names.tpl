@@ -61,7 +61,6 @@ capabilities:
   mountPath: /var/lib/gpux
 - name: temporary
   mountPath: /tmp
-{{- if .Values.trust.policy }}
 - name: trust
   mountPath: /var/lib/gpux/trust.yml
   subPath: trust.yml
@@ -69,5 +68,4 @@ capabilities:
 - name: trust
   mountPath: /etc/gpux/trust
   readOnly: true
-{{- end }}
 {{- end }}
