@@ -39,6 +39,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "gpux.requireKeys" -}}
+{{- with .Values.apiKeys }}
+{{- if not (or .secret .admin .allowWithoutKeys) }}{{ fail "apiKeys.secret is not set: whoever reaches the port could use the models and unload them; set it, apiKeys.admin, or apiKeys.allowWithoutKeys" }}{{ end }}
+{{- if and .allowWithoutKeys (or .secret .admin) }}{{ fail "apiKeys.allowWithoutKeys is for a server without keys, and apiKeys names a Secret" }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "gpux.requireWorkable" -}}
 {{- $serve := .Values.serve }}
 {{- if and $serve.grpc.enabled (eq (int $serve.http.port) (int $serve.grpc.port)) }}{{ fail (printf "serve.http.port and serve.grpc.port are both %d: two servers cannot listen on one port" (int $serve.http.port)) }}{{ end }}
