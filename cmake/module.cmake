@@ -9,11 +9,11 @@ if(GPUX_PRECOMPILED_HEADERS)
                   <span> <string> <thread> <variant> <vector> ${PROJECT_SOURCE_DIR}/src/base/json_instances.h)
 endif()
 
-# Sources of a module are compiled several at a time: half of the compiler's time goes into headers. Where warnings are errors each
-# is compiled alone, so that one that lacks an include is found, and where there is no Python.
+# Sources of a module are compiled several at a time: half of the compiler's time goes into headers. Where there is no Python each
+# is compiled alone. One that lacks an include is found by scripts/tidy, which looks at each alone, and by the preset dev.
 set(GPUX_UNITY 8 CACHE STRING "Sources of a module that are compiled together; 0: each alone")
 find_program(GPUX_SYSTEM_PYTHON python3)
-if(GPUX_UNITY AND GPUX_SYSTEM_PYTHON AND NOT GPUX_WARNINGS_AS_ERRORS)
+if(GPUX_UNITY AND GPUX_SYSTEM_PYTHON)
   execute_process(COMMAND ${GPUX_SYSTEM_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/unity_groups.py ${GPUX_UNITY}
                           ${CMAKE_BINARY_DIR}/unity_groups.cmake ${PROJECT_SOURCE_DIR}
                   COMMAND_ERROR_IS_FATAL ANY)
@@ -28,7 +28,6 @@ function(gpux_unite target name)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # An included source is no header for gcc either, whose two warnings here are wrong then, or come with inlining alone.
-  # The presets with warnings as errors compile each source alone.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wno-maybe-uninitialized>)
   foreach(pair ${gpux_unity_${name}})
     string(REPLACE "=" ";" pair ${pair})

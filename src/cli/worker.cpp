@@ -12,14 +12,18 @@
 namespace gpux::cli {
 
 void add_worker(CLI::App& program, Context& /*context*/) {
-  auto model = std::make_shared<std::string>();
+  struct Arguments {
+    std::string model, protocol;
+  };
+
+  auto arguments = std::make_shared<Arguments>();
   CLI::App* command = program.add_subcommand("worker", "Run a model for 'gpux serve --isolation process'");
   command->group("");
-  command->add_option("MODEL", *model, "shown in the list of processes");
-  auto protocol = std::make_shared<std::string>();
-  command->add_option("--protocol", *protocol);
-  command->callback(
-      [protocol] { runtime::run_worker(isolation::worker_socket, generation::make_decoder_service, *protocol); });
+  command->add_option("MODEL", arguments->model, "shown in the list of processes");
+  command->add_option("--protocol", arguments->protocol);
+  command->callback([arguments] {
+    runtime::run_worker(isolation::worker_socket, generation::make_decoder_service, arguments->protocol);
+  });
 }
 
 }  // namespace gpux::cli

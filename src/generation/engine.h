@@ -120,8 +120,8 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// The most address space that the keys and values of an engine reserve, with or without memory. `context_length`: tokens
-/// per text where the options give none. Pure.
+/// The most address space that the keys and values of an engine reserve, with or without memory. `context_length`:
+/// tokens per text where the options give none. Pure.
 std::uint64_t cache_address_bytes(const CacheLayout& cache, std::size_t context_length,
                                   const GeneratorOptions& options) noexcept;
 
