@@ -355,6 +355,7 @@ void embed(EmbedFlags& flags, Context& context) {
   if (!flags.store.empty()) {
     store = vector_store::parse_store_url(flags.store);
     check_store_flags(flags);
+    flags.form.keeps_fields = true;
     flags.encoder.representation = embedding::Representation::dense;
   }
   if (flags.features == "heuristic" && flags.encoder.model.empty() && flags.encoder.level.empty() &&

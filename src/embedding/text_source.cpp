@@ -73,7 +73,10 @@ class OpenFile {
 /// Its lines; or what a field of theirs says.
 class Lines final : public TextFile {
  public:
-  Lines(const std::string& argument, const std::string& field) : file_(argument), field_(field) {}
+  Lines(const std::string& argument, const TextForm& form)
+      : file_(argument),
+        field_(form.field),
+        numbers_(form.keeps_fields ? WholeNumbers::exact : WholeNumbers::rounded) {}
 
   ~Lines() override {
     std::free(line_);  // NOLINT(cppcoreguidelines-no-malloc): getline's
@@ -115,7 +118,7 @@ class Lines final : public TextFile {
   [[nodiscard]] std::string field_of(const std::string& line) {
     nlohmann::json object;
     try {
-      object = parse_bounded_json(line);
+      object = parse_bounded_json(line, numbers_);
     } catch (const nlohmann::json::exception&) {
       refuse(format_message("is not JSON; {} reads an object from each line", setting_named("field")));
     } catch (const Error& error) {
@@ -133,6 +136,7 @@ class Lines final : public TextFile {
 
   OpenFile file_;
   const std::string& field_;
+  WholeNumbers numbers_;
   nlohmann::json fields_ = nlohmann::json::object();
   char* line_ = nullptr;
   std::size_t room_ = 0;
@@ -248,7 +252,7 @@ class Arguments {
  private:
   [[nodiscard]] std::unique_ptr<TextFile> open(const std::string& argument) const {
     if (!form_.column.empty()) return std::make_unique<Column>(argument, form_.column);
-    return std::make_unique<Lines>(argument, form_.field);
+    return std::make_unique<Lines>(argument, form_);
   }
 
   std::vector<std::string> arguments_;

@@ -17,6 +17,8 @@ namespace gpux::embedding {
 struct TextForm {
   std::string field;   ///< JSON objects, and the text is in this field
   std::string column;  ///< CSV with a header, and the text is in this column
+  /// Texts::fields() is used: a JSON number there that 64 bits do not hold is refused instead of rounded.
+  bool keeps_fields = false;
 };
 
 /// Texts, and how far they have been read.

@@ -26,7 +26,7 @@ std::string json_text(const PayloadJson& json) {
 PayloadJson payload_of(const std::string& text) {
   PayloadJson payload;
   try {
-    payload = parse_bounded_json(text);
+    payload = parse_bounded_json(text, WholeNumbers::exact);
   } catch (const PayloadJson::exception&) {
     payload = nullptr;
   } catch (const Error& error) {

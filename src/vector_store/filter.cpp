@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bounded_json.h"
 #include "base/format_message.h"
 #include "base/in_quotes.h"
 #include "base/utf8.h"
@@ -62,6 +63,12 @@ Condition parse_condition(std::string_view text) {
     key.remove_prefix(dot + 1);
   }
   const std::string_view value = text.substr(equals + 1);
+  if (exceeds_64_bits(value)) {
+    const std::string as_text = fmt::format("{}=\"{}\"", text.substr(0, equals), value);
+    throw too_large_number(ErrorCode::usage, value)
+        .within(format_message("{} {}", setting_named("where"), in_quotes(text)))
+        .followed_by(format_message(", as {}", in_quotes(as_text)));
+  }
   condition.value = Json::parse(value, nullptr, false);
   if (!condition.value.is_primitive() || condition.value.is_discarded()) condition.value = std::string(value);
   return condition;

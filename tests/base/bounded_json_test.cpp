@@ -102,5 +102,22 @@ TEST(BoundedJson, IsTheDocumentAndItsErrors) {
   }
 }
 
+TEST(BoundedJson, RefusesWholeNumbersThatWouldBeRounded) {
+  const std::string digits(400, '9');
+  for (const std::string& text :
+       {std::string("18446744073709551616"), std::string("-9223372036854775809"), digits, "-" + digits}) {
+    EXPECT_TRUE(exceeds_64_bits(text)) << text;
+    EXPECT_THROW((void)parse_bounded_json("[" + text + "]", WholeNumbers::exact), Error) << text;
+  }
+  EXPECT_EQ(parse_bounded_json("[18446744073709551616]").dump(), "[1.8446744073709552e+19]");
+  for (const char* text : {"18446744073709551615", "-9223372036854775808", "0", "1.5", "1e30", "-0.0"}) {
+    EXPECT_FALSE(exceeds_64_bits(text)) << text;
+    EXPECT_EQ(parse_bounded_json(text, WholeNumbers::exact), nlohmann::json::parse(text)) << text;
+  }
+  for (const char* text : {"", "-", "00000000000000000000000000001", "99999999999999999999x", "a"}) {
+    EXPECT_FALSE(exceeds_64_bits(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace gpux

@@ -171,6 +171,14 @@ class KServe(Checks):
         stores = [{one["name"]: one.get("value") for one in container["env"]}["GPUX_HOME"] for container in (server, spec["initContainers"][0])]
         self.assertEqual(stores, ["/mnt/models"] * 2)
 
+    def test_the_model_is_unloaded_with_a_key_alone(self):
+        for runtime in (self.runtime, self.onnx):
+            (server,), volumes = runtime["spec"]["containers"], runtime["spec"]["volumes"]
+            file = pathlib.PurePath(flag(server["args"], "--admin-key-file"))
+            (mount,) = [one for one in server["volumeMounts"] if one["mountPath"] == str(file.parent)]
+            (secret,) = [one["secret"] for one in volumes if one["name"] == mount["name"]]
+            self.assertEqual(secret, {"secretName": "gpux-admin-keys"})  # not optional
+
     def test_the_model_is_one_that_the_runtime_takes(self):
         model = self.model["spec"]["predictor"]["model"]
         spec = self.runtime["spec"]
@@ -269,17 +277,43 @@ class Chart(Checks):
 
     def test_policies_name_keys_that_are_there(self):
         for name, documents in self.documents.items():
+            # Without a policy, too: where a volume is mounted on a file, the file stays in it.
+            self.assertEqual(len(of_kind(documents, "ConfigMap")), 1, name)
             for config in of_kind(documents, "ConfigMap"):
                 with self.subTest(values=name):
                     policy = yaml.safe_load(config["data"]["trust.yml"])
                     for key in policy["registries"].values():
                         self.assertIn(pathlib.PurePath(key).name, config["data"])
 
+    def test_changes_of_models_need_a_key_of_their_own(self):
+        for name, expected in (("full", ["--api-key-file", "--admin-key-file"]), ("processor", ["--admin-key-file"]), ("plain", [])):
+            (deployment,) = of_kind(self.documents[name], "Deployment")
+            spec = deployment["spec"]["template"]["spec"]
+            (server,) = spec["containers"]
+            self.assertEqual([one for one in server["args"] if one.endswith("-key-file")], expected, name)
+            mounts = {one["mountPath"]: one["name"] for one in server["volumeMounts"]}
+            secrets = {one["name"]: one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
+            for one in expected:
+                file = pathlib.PurePath(flag(server["args"], one))
+                secret = secrets[mounts[str(file.parent)]]
+                self.assertEqual((secret, file.name), ("gpux-admin-keys" if "admin" in one else "gpux-keys", "keys"))
+
+    def test_a_folder_of_the_node_must_be_there(self):
+        # One that the kubelet makes is root's, and the user of the image may not write it.
+        (deployment,) = of_kind(self.documents["processor"], "Deployment")
+        (store,) = [one for one in deployment["spec"]["template"]["spec"]["volumes"] if one["name"] == "store"]
+        self.assertEqual(store["hostPath"], {"path": "/var/lib/gpux", "type": "Directory"})
+
     def test_signals_are_metrics_of_gpux(self):
         (scaled,) = of_kind(self.documents["full"], "ScaledObject")
         for trigger in scaled["spec"]["triggers"]:
             if trigger["type"] == "prometheus":
-                self.query(trigger["metadata"]["query"])
+                query = trigger["metadata"]["query"]
+                self.query(query)
+                # Of this release's pods, and not of another whose name begins alike.
+                (pods,) = set(re.findall(r'pod=~"(.*?)"', query))
+                self.assertTrue(re.fullmatch(pods, "models-gpux-6f7c9d5b88-x2x4q"))
+                self.assertFalse(re.fullmatch(pods, "models-gpux-large-6f7c9d5b88-x2x4q"))
         (scaler,) = of_kind(self.documents["processor"], "HorizontalPodAutoscaler")
         for metric in scaler["spec"]["metrics"]:
             if metric["type"] == "Pods":
@@ -308,8 +342,14 @@ class Chart(Checks):
             ((*plain, "--set", "models[0].reference=other.example/x@sha256:" + 64 * "0"), "trust.policy has no key for other.example/x"),
             ((*plain, "--set", "trust.policy.other=none.pub"), "names the key none.pub"),
             ((*plain, "--set", "replica=3"), "replica"),
+            ((*plain, "--set", "apiKeys.allowWithoutKeys=false"), "apiKeys.secret is not set"),
+            ((*plain, "--set", "apiKeys.admin=keys"), "apiKeys names a Secret"),
             ((*plain, "--set", "autoscaling.kind=knative"), "kind"),
             ((*plain, "--set", "autoscaling.kind=keda,autoscaling.minReplicas=0"), "pods that are not there report no requests"),
+            ((*plain, "--set", "autoscaling.kind=hpa,autoscaling.minReplicas=0"), "autoscaling.minReplicas is 0"),
+            ((*plain, "--set", "rollout.maxSurge=0"), "no pod could be replaced"),
+            ((*plain, "--set", "rollout.maxSurge=0%,rollout.maxUnavailable=0%"), "no pod could be replaced"),
+            ((*plain, "--set", "serve.grpc.port=8080"), "cannot listen on one port"),
         ):
             with self.subTest(arguments=arguments[5:]):
                 done = helm(*arguments)

@@ -183,11 +183,14 @@ class Pods(unittest.TestCase):
         self.assertEqual(code, 0, log)
         # KServe mounts what the initializer wrote read-only.
         replace = {"{{.Name}}": "digits", **self.ports()}
-        self.answers_and_drains(started(server, {"/mnt/models": (self.store, True)}, replace=replace), "digits")
+        folders = {"/mnt/models": (self.store, True), "/etc/gpux/admin-keys": (self.etc, True)}
+        (self.etc / "keys").write_text("0123456789abcdef\n")
+        self.answers_and_drains(started(server, folders, replace=replace), "digits")
 
     def test_of_kserve_with_a_folder(self):
         (runtime,) = read(ROOT / "deploy/kserve/serving-runtime-onnx.yaml")
-        folders = {"/mnt/models": (ROOT / "examples/digits", True), "/var/lib/gpux": (self.store, False)}
+        (self.etc / "keys").write_text("0123456789abcdef\n")
+        folders = {"/mnt/models": (ROOT / "examples/digits", True), "/var/lib/gpux": (self.store, False), "/etc/gpux/admin-keys": (self.etc, True)}
         replace = {"{{.Name}}": "digits", **self.ports()}
         self.answers_and_drains(started(runtime["spec"]["containers"][0], folders, replace=replace), "digits")
 

@@ -197,6 +197,10 @@ TEST_F(Collections, MistakesAreErrors) {
   const std::vector<CollectionText> broken{{.text = "a", .payload = "{"}};
   expect_error(ErrorCode::invalid_input, "text 1: the payload is no JSON object",
                [&] { collection.upsert(embedder, broken); });
+  const std::vector<CollectionText> rounded{{.text = "a", .payload = R"({"id": 18446744073709551617})"}};
+  expect_error(ErrorCode::invalid_input,
+               "text 1: the payload: the number 18446744073709551617 does not fit in 64 bits; give it as text",
+               [&] { collection.upsert(embedder, rounded); });
   const std::vector<CollectionText> empty{{.text = "caf\xe9"}};
   expect_error(ErrorCode::invalid_input, "text 1", [&] { collection.upsert(embedder, empty); });
   expect_error(ErrorCode::invalid_input, "no direction", [&] {

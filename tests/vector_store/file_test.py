@@ -78,6 +78,14 @@ class File(AnyStore, unittest.TestCase):
         for arguments, code, message in table:
             self.assertIn(message, self.program.fail(*arguments, code=code))
 
+    def test_ids_that_64_bits_do_not_hold_are_refused(self) -> None:
+        ids = [2**64 + 1, 2**64 + 2]
+        (self.folder / "items.jsonl").write_text("".join(json.dumps({"text": "a", "id": one}) + "\n" for one in ids))
+        embed = ("embed", "encoder", "--field", "text", "@items.jsonl")
+        refusal = self.program.fail(*embed, "--to", "file:items.gpux", code=6)
+        self.assertIn("items.jsonl:1: the number 18446744073709551617 does not fit in 64 bits; give it as text", refusal)
+        self.program.succeed(*embed)  # nothing is kept of the id
+
     def test_a_daemon_that_is_killed_writes_each_event_once(self) -> None:
         state = {"output": "out", "model": "encoder", "sources": {"in": {"directory": "events"}}}
         (self.folder / "events").mkdir()

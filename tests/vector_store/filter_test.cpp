@@ -1,5 +1,9 @@
 #include "vector_store/filter.h"
 
+#include <cstdint>
+#include <limits>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,6 +33,23 @@ TEST(Filter, ConditionsAreReadByTheFormOfTheirValue) {
   for (const char* wrong : {"", "plugin", "=net", "a..b=1", ".a=1", "a.=1", "a\xff=1"}) {
     EXPECT_THROW((void)parse_condition(wrong), Error) << wrong;
   }
+}
+
+TEST(Filter, AWholeNumberOfMoreThan64BitsIsRefused) {
+  EXPECT_EQ(parse_condition("id=18446744073709551615").value, Json(18446744073709551615U));
+  EXPECT_EQ(parse_condition("id=-9223372036854775808").value, Json(std::numeric_limits<std::int64_t>::min()));
+  EXPECT_EQ(parse_condition("id=\"18446744073709551616\"").value, "18446744073709551616");
+  EXPECT_EQ(parse_condition("id=1e30").value, 1e30);
+  for (const char* wrong : {"id=18446744073709551616", "id=-9223372036854775809"}) {
+    try {
+      (void)parse_condition(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.message(), testing::HasSubstr("does not fit in 64 bits; give it as text, as 'id=\""));
+    }
+  }
+  EXPECT_THROW((void)parse_condition("id=" + std::string(400, '9')), Error);
 }
 
 TEST(Filter, MatchesAPayloadThatHasAllOfIt) {

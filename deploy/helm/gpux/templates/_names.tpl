@@ -39,6 +39,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "gpux.requireKeys" -}}
+{{- with .Values.apiKeys }}
+{{- if not (or .secret .admin .allowWithoutKeys) }}{{ fail "apiKeys.secret is not set: whoever reaches the port could use the models and unload them; set it, apiKeys.admin, or apiKeys.allowWithoutKeys" }}{{ end }}
+{{- if and .allowWithoutKeys (or .secret .admin) }}{{ fail "apiKeys.allowWithoutKeys is for a server without keys, and apiKeys names a Secret" }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "gpux.requireWorkable" -}}
+{{- $serve := .Values.serve }}
+{{- if and $serve.grpc.enabled (eq (int $serve.http.port) (int $serve.grpc.port)) }}{{ fail (printf "serve.http.port and serve.grpc.port are both %d: two servers cannot listen on one port" (int $serve.http.port)) }}{{ end }}
+{{- $zero := list "0" "0%" }}
+{{- if and (has (toString .Values.rollout.maxSurge) $zero) (has (toString .Values.rollout.maxUnavailable) $zero) }}{{ fail "rollout.maxSurge and rollout.maxUnavailable are both 0: no pod could be replaced" }}{{ end }}
+{{- with .Values.autoscaling }}
+{{- if and (eq .kind "hpa") (eq (int .minReplicas) 0) }}{{ fail "autoscaling.minReplicas is 0, which kind hpa does not have: 1 or more is accepted; keda scales to 0 with a trigger of autoscaling.triggers" }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{- define "gpux.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -51,7 +68,6 @@ capabilities:
   mountPath: /var/lib/gpux
 - name: temporary
   mountPath: /tmp
-{{- if .Values.trust.policy }}
 - name: trust
   mountPath: /var/lib/gpux/trust.yml
   subPath: trust.yml
@@ -59,5 +75,4 @@ capabilities:
 - name: trust
   mountPath: /etc/gpux/trust
   readOnly: true
-{{- end }}
 {{- end }}
