@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <utility>
 
@@ -121,6 +122,7 @@ TextQuery query_of(std::string_view text, const OpenEncoder& encoder, const embe
   options.representation = embedding::Representation::dense;
   const vector_store::CollectionFacts own = facts_of(encoder, options);
   vector_store::require_searchable(facts, own.model, own.digest, own.dimension, shown);
+  vector_store::require_same_lengths(facts, own.is_normalized, shown);
   embedding::Embedding embedding = encoder.embedder->represent(text, options);
   return {.text = std::string(text),
           .vector = std::move(embedding.values),
@@ -129,14 +131,14 @@ TextQuery query_of(std::string_view text, const OpenEncoder& encoder, const embe
 
 std::vector<FoundPoint> find_texts(vector_store::VectorStore& store, const vector_store::CollectionFacts& facts,
                                    const TextSearch& search, const TextQuery& query) {
-  constexpr std::size_t min_ranked = 50, times = 4;
+  constexpr std::size_t min_ranked = 50, times = 4, most = std::numeric_limits<std::size_t>::max() / times;
+  const std::size_t several = search.count > most ? search.count : times * search.count;
   embedding::require_query(query.vector, facts.distance);
-  const vector_store::SearchRequest request{
-      .vector = query.vector,
-      .sparse = query.sparse,
-      .count = search.rank ? std::max(min_ranked, times * search.count) : search.count,
-      .filter = search.filter,
-      .is_exact = search.is_exact};
+  const vector_store::SearchRequest request{.vector = query.vector,
+                                            .sparse = query.sparse,
+                                            .count = search.rank ? std::max(min_ranked, several) : search.count,
+                                            .filter = search.filter,
+                                            .is_exact = search.is_exact};
   std::vector<FoundPoint> found = search.is_hybrid ? search_hybrid(store, request) : store.search(request);
   return search.rank ? ranked(search, query.text, std::move(found)) : found;
 }

@@ -27,6 +27,11 @@ void require_same_model(const CollectionFacts& stored, std::string_view model, s
                             stored.model, stored.digest, model, digest));
 }
 
+[[noreturn]] void refuse_lengths(const CollectionFacts& stored, std::string_view shown) {
+  refuse(shown, stored.is_normalized ? "has vectors of length 1, and these are not normalized"
+                                     : "has vectors that are not normalized, and these are");
+}
+
 void require_same_dimension(std::size_t stored, std::size_t given, std::string_view shown, std::string_view what) {
   if (stored == given) return;
   refuse(shown, fmt::format("has {} of {}, and this one has {}", what, counted(stored, "dimension"), given));
@@ -56,10 +61,7 @@ void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& 
     refuse(shown,
            fmt::format("compares vectors by {}, and not by {}", name_of(stored.distance), name_of(given.distance)));
   }
-  if (stored.is_normalized != given.is_normalized) {
-    refuse(shown, stored.is_normalized ? "has vectors of length 1, and these are not normalized"
-                                       : "has vectors that are not normalized, and these are");
-  }
+  if (stored.is_normalized != given.is_normalized) refuse_lengths(stored, shown);
   if (stored.prompt != given.prompt) {
     refuse(shown, fmt::format("has vectors with the prompt '{}', and these have '{}'", stored.prompt, given.prompt));
   }
@@ -70,6 +72,11 @@ void accept_vectors(const CollectionFacts& stored, const CollectionFacts& given,
   if (stored.precision == given.precision) return;
   log::warning("'{}' has vectors computed in {}, and these are computed in {}", shown, stored.precision,
                given.precision);
+}
+
+void require_same_lengths(const CollectionFacts& stored, bool is_normalized, std::string_view shown) {
+  if (stored.distance == Similarity::cosine || stored.is_normalized == is_normalized) return;
+  refuse_lengths(stored, shown);
 }
 
 void require_searchable(const CollectionFacts& stored, std::string_view model, std::string_view digest,

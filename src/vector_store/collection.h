@@ -42,6 +42,10 @@ std::optional<Similarity> distance_named(std::string_view name) noexcept;
 /// names both.
 void require_same_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
 
+/// Error invalid_input where a query is normalized and the vectors are not, or the other way round, and the distance
+/// depends on lengths: all but cosine.
+void require_same_lengths(const CollectionFacts& stored, bool is_normalized, std::string_view shown);
+
 /// require_same_vectors(), and a warning in the log where the provider computed in another precision.
 void accept_vectors(const CollectionFacts& stored, const CollectionFacts& given, std::string_view shown);
 

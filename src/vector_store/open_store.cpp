@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -23,11 +24,12 @@ std::unique_ptr<VectorStore> open_store(const StoreUrl& url, const Cancellation&
 
 std::vector<FoundPoint> search_hybrid(VectorStore& store, const SearchRequest& request) {
   // Of each search more than are wanted: what both have far down may come first together.
-  constexpr std::size_t min_candidates = 50, times = 4;
+  constexpr std::size_t min_candidates = 50, times = 4, most = std::numeric_limits<std::size_t>::max() / times;
   SearchRequest dense = request, sparse = request;
   dense.sparse = {};
   sparse.vector.clear();
-  dense.count = sparse.count = std::max(min_candidates, times * request.count);
+  const std::size_t several = request.count > most ? request.count : times * request.count;
+  dense.count = sparse.count = std::max(min_candidates, several);
   std::map<std::string, FoundPoint> known;
   std::vector<std::vector<std::string>> lists;
   for (const SearchRequest* one : {&dense, &sparse}) {

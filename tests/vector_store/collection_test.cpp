@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/temporary_folder.h"
 #include "gpux/error.h"
+#include "vector_store/store_url.h"
+#include "vector_store/vector_store.h"
 
 namespace gpux::vector_store {
 namespace {
@@ -62,6 +65,32 @@ TEST(CollectionFacts, AreSearchedByAnyPromptOfTheModel) {
   EXPECT_EQ(refusal("", 384), "accepted");
   EXPECT_THAT(refusal("sha256:bb", 384), HasSubstr("has vectors of model 'minilm'"));
   EXPECT_THAT(refusal("", 12), HasSubstr("384 dimensions, and this one has 12"));
+}
+
+TEST(CollectionFacts, AreNotComparedWithVectorsOfOtherLengths) {
+  for (const Similarity distance :
+       {Similarity::cosine, Similarity::dot, Similarity::euclidean, Similarity::manhattan}) {
+    const CollectionFacts stored = changed([&](auto& f) { f.distance = distance; });
+    const auto refusal = [&](bool is_normalized) {
+      return message_of([&] { require_same_lengths(stored, is_normalized, "q"); });
+    };
+    EXPECT_EQ(refusal(false), "accepted");
+    if (distance == Similarity::cosine) {
+      EXPECT_EQ(refusal(true), "accepted");
+    } else {
+      EXPECT_THAT(refusal(true), HasSubstr("has vectors that are not normalized, and these are"));
+    }
+  }
+}
+
+TEST(FileStore, IsNotLockedByWhatItRefuses) {
+  const test::TemporaryFolder folder;
+  const StoreUrl url = parse_store_url("file:" + (folder.path() / "vectors").string());
+  open_store(url)->create(facts);
+  const auto refused = open_store(url), other = open_store(url);
+  EXPECT_THAT(message_of([&] { refused->create(changed([](auto& f) { f.dimension = 3; })); }),
+              HasSubstr("384 dimensions"));
+  EXPECT_NO_THROW(other->create(facts));
 }
 
 TEST(CollectionFacts, AreReadBackAsTheyWere) {

@@ -75,6 +75,9 @@ class FileStore final : public VectorStore {
   bool read();
   void require_collection();
   void require_lock();
+  template <typename Work>
+  void locked(const Work& work);
+  void write(std::span<const Point> points);
   std::unordered_map<PointId, std::uint32_t, IdHash>& indices();
   void append(const std::string& segment);
   void write_few_segments();
@@ -148,14 +151,28 @@ std::unordered_map<PointId, std::uint32_t, IdHash>& FileStore::indices() {
   return *indices_;
 }
 
-void FileStore::create(const CollectionFacts& facts) {
+// A refusal does not keep others from writing.
+template <typename Work>
+void FileStore::locked(const Work& work) {
+  const bool was_locked = lock_.has_value();
   require_lock();
-  if (!facts_ && !read()) {
-    write_file_atomically(file_, file_header(facts));
-    require_collection();
-    return;
+  try {
+    work();
+  } catch (...) {
+    if (!was_locked) lock_.reset();
+    throw;
   }
-  accept_vectors(*facts_, facts, url_.shown);  // NOLINT(bugprone-unchecked-optional-access): read() has set it
+}
+
+void FileStore::create(const CollectionFacts& facts) {
+  locked([&] {
+    if (!facts_ && !read()) {
+      write_file_atomically(file_, file_header(facts));
+      require_collection();
+      return;
+    }
+    accept_vectors(*facts_, facts, url_.shown);  // NOLINT(bugprone-unchecked-optional-access): read() has set it
+  });
 }
 
 void FileStore::append(const std::string& segment) {
@@ -172,8 +189,10 @@ void FileStore::append(const std::string& segment) {
 }
 
 void FileStore::upsert(std::span<const Point> points) {
-  if (points.empty()) return;
-  require_lock();
+  if (!points.empty()) locked([&] { write(points); });
+}
+
+void FileStore::write(std::span<const Point> points) {
   if (!indices_) require_collection();
   auto& known = indices();
   std::unordered_map<PointId, const Point*, IdHash> last;
