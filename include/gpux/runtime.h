@@ -24,8 +24,9 @@
 namespace gpux {
 
 namespace runtime {
+class EnsembleSession;
 class SessionReplica;
-}
+}  // namespace runtime
 
 /// Input for the decision of Runtime::run_sharing().
 struct SharingTrialOptions {
@@ -157,8 +158,10 @@ class GPUX_API Runtime {
   void finish_profile();
 
  private:
+  friend class runtime::EnsembleSession;
   friend class runtime::SessionReplica;
   struct State;
+  explicit Runtime(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
 

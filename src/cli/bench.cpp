@@ -96,7 +96,8 @@ void measure_here(const BenchFlags& flags, Context& context) {
     throw Error(ErrorCode::usage, "--dim is for synthetic inputs, and --input gives other inputs: use one of them");
   }
   OpenModel model = open_model(flags.model, flags.config, flags.load);
-  if (generation::decoder_signature(model.info)) return measure_generation(flags, model, context);
+  if (model.steps.empty() && generation::decoder_signature(model.info))
+    return measure_generation(flags, model, context);
   if (asks_for_text(flags)) {
     throw Error(ErrorCode::usage, fmt::format("'{}' generates no text: --prompt-tokens, --generate-tokens and --users "
                                               "are for models that do",

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <CLI/App.hpp>
 #include <fmt/format.h>
@@ -177,9 +178,71 @@ void print_model_tables(const LocatedModel& located, const ModelInfo& info, cons
   print_data(sections(tables));
 }
 
+// The models of an ensemble, and what each of their inputs gets.
+Table steps_table(const OpenModel& model) {
+  Table table{.head = {"STEP", "MODEL", "INPUT", "GETS"}, .rows = {}};
+  const DeclaredEnsemble& declared = *model.located.project->ensemble;
+  for (std::size_t i = 0; i < model.steps.size(); ++i) {
+    std::string name = declared.steps[i].name, file = model.steps[i].located.onnx_file.string();
+    for (const runtime::PlannedInput& input : model.plan.inputs[i]) {
+      std::string gets = model.info.signature.inputs.empty() || input.step
+                             ? std::string()
+                             : model.info.signature.inputs[input.index].name;
+      if (input.step) {
+        gets = fmt::format("{}.{}", declared.steps[*input.step].name,
+                           model.steps[*input.step].info.signature.outputs[input.index].name);
+      }
+      table.rows.push_back({std::exchange(name, {}), std::exchange(file, {}), input.name, std::move(gets)});
+    }
+    if (!name.empty()) table.rows.push_back({std::move(name), std::move(file), "", ""});
+  }
+  return table;
+}
+
+Json steps_json(const OpenModel& model) {
+  Json steps = Json::array();
+  Json step;
+  for (const auto& row : steps_table(model).rows) {
+    if (!row[0].empty()) {
+      if (!step.is_null()) steps.push_back(std::move(step));
+      step = {{"name", row[0]}, {"model", row[1]}, {"inputs", Json::object()}};
+    }
+    if (!row[2].empty()) step["inputs"][row[2]] = row[3];
+  }
+  if (!step.is_null()) steps.push_back(std::move(step));
+  return steps;
+}
+
+void inspect_ensemble(const InspectFlags& flags, LocatedModel located, const Context& context) {
+  const OpenModel model = open_model(std::move(located), flags.load);
+  std::optional<Runtime> runtime;
+  if (loads(flags)) {
+    runtime = model.load();
+    say(context, line_of(runtime->verdict()));
+  }
+  if (context.wants_json()) {
+    Json json{{"config", {{"name", model.info.name}, {"version", model.info.version}}},
+              {"model_info", Json::parse(ModelInspector::to_json(model.info))},
+              {"steps", steps_json(model)}};
+    if (runtime) {
+      json["placement"] = placement_json(*runtime);
+      json["verdict"] = Json::parse(json_text_of(runtime->verdict()));
+      json["load_ms"] = runtime->load_time().count();
+    }
+    print_json(json);
+    return;
+  }
+  Tables tables{{"Steps", steps_table(model)}};
+  append_model_tables(model.info, nullptr, tables);
+  if (runtime) append_placement_tables(*runtime, tables);
+  print_data(sections(tables));
+}
+
 void inspect_model(const InspectFlags& flags, const Context& context) {
   if (!loads(flags)) refuse_load_flags(flags.load);
-  const LocatedModel located = find_model(flags);
+  LocatedModel found = find_model(flags);
+  if (!found.steps.empty()) return inspect_ensemble(flags, std::move(found), context);
+  const LocatedModel located = std::move(found);
   ModelInfo info = ModelInspector::inspect(located.onnx_file);
   if (located.project) {
     info.signature = runtime::with_steps(

@@ -85,6 +85,7 @@ struct Reranker {
 // It runs as the model of the vectors does, with all of its flags, and in a worker where that does.
 Reranker open_reranker(const StoreSearch& search, const EncoderFlags& flags, const Context& context) {
   OpenModel model = open_model(pull_argument(search.reranker, flags.pull, context), {}, flags.load);
+  require_one_model(model.located, "--rerank");
   model.open_inputs();
   if (!model.pipeline || model.pipeline->settings().task != pipeline::Task::text_ranking) {
     throw Error(ErrorCode::usage, fmt::format("--rerank: '{}' ranks no texts; accepted: cross-encoders, whose task is "

@@ -154,6 +154,7 @@ void require_named(const Verdict& verdict) {
 
 void verify_model(const VerifyFlags& flags, Context& context) {
   OpenModel model = open_model(pull_argument(flags.model, flags.pull, context), flags.config, flags.load);
+  require_one_model(model.located, "gpux verify");
   const ComparedInputs inputs = inputs_to_compare(flags, model);
   const runtime::ToleranceOf tolerance = tolerance_of(flags, runtime::provider_tolerance);
   const Runtime runtime = model.load();

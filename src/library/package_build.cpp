@@ -146,6 +146,7 @@ BuiltPackage build_by(const fs::path& scratch, const BuildRequest& flags, Store&
                       const evaluation::VariantListener& listener) {
   const LoadRequest load = evaluation::request_beside(flags.load);
   OpenModel model = open_model(flags.path, flags.config, load);
+  require_one_model(model.located, "a package");
   model.open_inputs();
   if (model.located.stored) {
     throw Error(ErrorCode::usage, fmt::format("'{}' is already a stored package; gpux tag adds a name", flags.path));

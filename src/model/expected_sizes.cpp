@@ -196,6 +196,10 @@ std::vector<ExpectedSize> expected_sizes(const Signature& signature, const SizeF
 
 SizeFacts size_facts(const LocatedModel& located, const Signature& signature) {
   SizeFacts facts;
+  if (!located.steps.empty()) {
+    if (located.project) facts.warm_up = located.project->serving.warm_up;
+    return facts;
+  }
   try {
     read_texts(located, signature, facts);
     if (!located.project) return facts;

@@ -48,8 +48,25 @@ LocatedModel located(ProjectFile project, fs::path onnx_file) {
   return model;
 }
 
-LocatedModel from_project_file(const fs::path& file) {
+LocatedModel ensemble_of(ProjectFile project, const Store& store) {
+  LocatedModel model = located(std::move(project), {});
+  model.onnx_file = model.project->file;
+  for (const DeclaredStep& step : model.project->ensemble->steps) {
+    try {
+      model.steps.push_back(locate(step.model, store));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("{}: step '{}'", model.project->where(step.position), step.name));
+    }
+    if (model.steps.back().steps.empty()) continue;
+    throw Error(ErrorCode::invalid_config, fmt::format("{}: step '{}' is an ensemble itself; a model is accepted",
+                                                       model.project->where(step.position), step.name));
+  }
+  return model;
+}
+
+LocatedModel from_project_file(const fs::path& file, const Store& store) {
   ProjectFile project = read_project_file(file);
+  if (project.ensemble) return ensemble_of(std::move(project), store);
   if (!is_there(project.source)) {
     throw Error(ErrorCode::not_found, format_message("{}: 'model.source' names '{}', which is not there",
                                                      project.where("model.source"), file_at(project.source)));
@@ -62,8 +79,16 @@ LocatedModel from_project_file(const fs::path& file) {
   return located(std::move(project), std::move(source));
 }
 
+// The gpux.yml of a model that is named elsewhere.
+ProjectFile read_model_file(const fs::path& file) {
+  ProjectFile project = read_project_file(file);
+  if (!project.ensemble) return project;
+  throw Error(ErrorCode::usage,
+              fmt::format("{} is the file of an ensemble, which names its models itself", in_quotes(file.string())));
+}
+
 LocatedModel from_onnx_file(const fs::path& file, const std::optional<fs::path>& config) {
-  if (config) return located(read_project_file(*config), file);
+  if (config) return located(read_model_file(*config), file);
   LocatedModel model;
   model.onnx_file = file;
   model.name = file.stem().string();
@@ -111,8 +136,8 @@ std::string found_of(const std::vector<std::string>& names) {
 
 LocatedModel from_folder(const fs::path& folder, const Store& store, const std::optional<fs::path>& config) {
   if (config)
-    return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config);
-  if (const auto project_file = project_file_in(folder)) return from_project_file(*project_file);
+    return from_project_file(config->is_relative() && is_there(folder / *config) ? folder / *config : *config, store);
+  if (const auto project_file = project_file_in(folder)) return from_project_file(*project_file, store);
   if (const auto project = checkpoint::read_image_project(folder)) {
     // As gpux import would write it.
     ProjectFile parsed = parse_project_file(checkpoint::project_text(*project), folder / project_file_name);
@@ -144,7 +169,7 @@ LocatedModel from_store(const Reference& name, const Store& store, const std::op
   LocatedModel model;
   const bool has_project = stored.package.find(project_file_name) != nullptr;
   if (config) {
-    model = located(read_project_file(*config), {});
+    model = located(read_model_file(*config), {});
   } else if (has_project) {
     ProjectFile project = read_project_file(folder / project_file_name, author_of(stored.pulled_from));
     require_portable(project);
@@ -245,6 +270,13 @@ StoredModel find_stored(const Reference& name, const Store& store) {
   throw Error(ErrorCode::not_found, message);
 }
 
+void require_one_model(const LocatedModel& located, std::string_view command) {
+  if (located.steps.empty()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("'{}' is an ensemble: run, inspect, bench and serve accept it, and {} takes one model",
+                          located.name, command));
+}
+
 LocatedModel locate(std::string_view argument, const Store& store, const std::optional<fs::path>& config) {
   if (argument.empty()) throw Error(ErrorCode::usage, "the model is ''; an ONNX file, a folder or a name is accepted");
   if (argument.find("://") != std::string_view::npos) {
@@ -253,7 +285,7 @@ LocatedModel locate(std::string_view argument, const Store& store, const std::op
   const fs::path path(argument);
   if (argument.find('\0') == std::string_view::npos && argument.size() < 4096 && is_there(path)) {
     if (fs::is_directory(path)) return from_folder(path, store, config);
-    if (is_project_file(path)) return from_project_file(path);
+    if (is_project_file(path)) return from_project_file(path, store);
     return from_onnx_file(path, config);
   }
   if (looks_like_a_path(argument)) {

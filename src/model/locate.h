@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "project/project_file.h"
 #include "store/store.h"
@@ -21,7 +22,12 @@ struct LocatedModel {
   std::string pulled_from;               ///< where a model of a stranger came from; empty: it is the user's own
   std::string provider;                  ///< the request the package was built for; empty: none
   std::string note;                      ///< the implicit choice, for messages; may be empty
+  /// The models of an ensemble, in order; then `onnx_file` is its gpux.yml. Empty: it is one model.
+  std::vector<LocatedModel> steps;
 };
+
+/// Error usage where it is an ensemble. `command`: "gpux embed", or what else takes one model alone.
+void require_one_model(const LocatedModel& located, std::string_view command);
 
 /// Whether the model has a text tower and an image tower. Pure.
 [[nodiscard]] inline bool has_image_tower(const LocatedModel& located) {

@@ -68,10 +68,13 @@ Chosen find_model(const std::string& model) {
             "{} '{}' is no model: accepted are a folder with tokenizer.json and model.onnx, and a name in the store",
             setting_named("model"), model));
   }
-  return with_texts(locate(model, open_store()), model);
+  LocatedModel located = locate(model, open_store());
+  require_one_model(located, "what makes vectors");
+  return with_texts(std::move(located), model);
 }
 
 Chosen named_model(const EncoderFlags& flags) {
+  if (flags.located) require_one_model(*flags.located, "what makes vectors");
   try {
     return flags.located ? with_texts(*flags.located, flags.model) : find_model(flags.model);
   } catch (const Error& error) {

@@ -9,6 +9,7 @@
 namespace gpux {
 
 OpenGenerator open_generator(OpenModel model) {
+  require_one_model(model.located, "what generates text");
   (void)generation::require_decoder(model.info);
   generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);

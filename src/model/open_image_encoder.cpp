@@ -112,6 +112,7 @@ OpenImageEncoder open_image_encoder(const EncoderFlags& given, const image::Sour
   }
   apply_op_dbus(flags.load);
   const LocatedModel located = flags.located ? *flags.located : locate(flags.model, open_store());
+  require_one_model(located, "what makes vectors");
   const std::optional<ImageTower> tower = image_tower_of(located);
   if (!tower) {
     throw Error(

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/home.h"
 #include "base/log.h"
 #include "gpux/error.h"
@@ -11,6 +12,7 @@
 #include "isolation/load_facts.h"
 #include "model/required_precision.h"
 #include "project/signature_match.h"
+#include "runtime/session/ensemble_session.h"
 #include "runtime/session/steps.h"
 
 namespace gpux {
@@ -43,7 +45,52 @@ OpenModel open_model(const std::string& model, const std::string& config, const 
   return open_model(locate_model(model, config), request);
 }
 
+namespace {
+
+// Each step has the settings of its own gpux.yml, and those that are asked for now.
+OpenModel open_ensemble(LocatedModel located, const LoadRequest& request) {
+  OpenModel opened;
+  opened.settings = resolve_load(request, located);
+  if (!opened.settings.options.profile.empty()) {
+    throw Error(ErrorCode::usage, setting_named("profile"), "is of one model, and an ensemble has several");
+  }
+  const DeclaredEnsemble& declared = *located.project->ensemble;
+  std::vector<runtime::EnsembleStep> steps;
+  opened.info.name = located.name;
+  opened.info.version = located.version;
+  opened.info.path = located.onnx_file;
+  for (std::size_t i = 0; i < located.steps.size(); ++i) {
+    const DeclaredStep& step = declared.steps[i];
+    try {
+      OpenModel model = open_model(located.steps[i], request);
+      change_facts(model.settings.options,
+                   [&](LoadFacts& facts) { facts.worker_name = fmt::format("{}.{}", located.name, step.name); });
+      steps.push_back({.name = step.name, .signature = model.info.signature, .inputs = step.inputs});
+      opened.info.size_bytes += model.info.total_bytes();
+      opened.info.node_count += model.info.node_count;
+      opened.info.parameter_count += model.info.parameter_count;
+      opened.info.parameter_bytes += model.info.parameter_bytes;
+      for (const auto& [name, count] : model.info.operators) opened.info.operators[name] += count;
+      for (const auto& [type, count] : model.info.parameter_types) opened.info.parameter_types[type] += count;
+      opened.steps.push_back(std::move(model));
+    } catch (const Error& error) {
+      throw error.within(fmt::format("{}: step '{}'", located.project->where(step.position), step.name));
+    }
+  }
+  try {
+    opened.plan = runtime::plan_ensemble(steps, declared.outputs);
+  } catch (const Error& error) {
+    throw error.within(located.project->file.string());
+  }
+  opened.info.signature = opened.plan.signature;
+  opened.located = std::move(located);
+  return opened;
+}
+
+}  // namespace
+
 OpenModel open_model(LocatedModel located, const LoadRequest& request) {
+  if (!located.steps.empty()) return open_ensemble(std::move(located), request);
   OpenModel opened;
   opened.located = std::move(located);
   opened.settings = resolve_load(request, opened.located);
@@ -57,11 +104,14 @@ OpenModel open_model(LocatedModel located, const LoadRequest& request) {
 }
 
 void OpenModel::open_inputs() {
+  // An ensemble is given the inputs of its steps as they are.
+  if (!steps.empty()) return;
   pipeline = open_pipeline(located, info.signature);
   open_image_input();
 }
 
 void OpenModel::open_image_input() {
+  if (!steps.empty()) return;
   const ProjectFile* project = located.project ? &*located.project : nullptr;
   // Where there is an image tower, images are its input.
   if (project == nullptr || project->image_tower.empty()) {
@@ -117,7 +167,30 @@ Runtime load_located(const LocatedModel& located, LoadSettings settings) {
   return runtime;
 }
 
+Runtime OpenModel::load_steps() const {
+  std::vector<Runtime> loaded;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    OpenModel step = steps[i];
+    // What a server decides of threads and devices for the whole.
+    const LoadOptions& whole = settings.options;
+    LoadOptions& own = step.settings.options;
+    if (whole.intra_threads) own.intra_threads = whole.intra_threads;
+    if (whole.device) own.device = whole.device;
+    own.session_config.insert(own.session_config.end(), whole.session_config.begin(), whole.session_config.end());
+    const std::string& name = located.project->ensemble->steps[i].name;
+    try {
+      loaded.push_back(step.load());
+    } catch (const Error& error) {
+      throw error.within(fmt::format("step '{}'", name));
+    }
+    names.push_back(name);
+  }
+  return runtime::EnsembleSession::make(plan, std::move(names), std::move(loaded), info, settings.options);
+}
+
 Runtime OpenModel::load() const {
+  if (!steps.empty()) return load_steps();
   LoadSettings with_sizes = settings;
   std::vector<ExpectedSize>& known = with_sizes.options.expected_sizes;
   if (known.empty()) known = expected_sizes(info.signature, sizes());

@@ -13,6 +13,7 @@
 #include "model/locate.h"
 #include "pipeline/pipeline.h"
 #include "project/image_input.h"
+#include "runtime/session/ensemble_plan.h"
 
 namespace gpux {
 
@@ -25,6 +26,9 @@ struct OpenModel {
   std::shared_ptr<const pipeline::Pipeline> pipeline;
   /// Empty before open_image_input(), and where the model is given no images.
   std::optional<ImageInput> image_input;
+  /// Of an ensemble: its models in order, and how values go through them. Empty: it is one model.
+  std::vector<OpenModel> steps;
+  runtime::EnsemblePlan plan;
 
   /// Reads what makes inputs of texts and images: for those who are given some. Errors not_found, invalid_model,
   /// invalid_config.
@@ -52,6 +56,9 @@ struct OpenModel {
 
   /// Makes the session. `fastest` is decided here, by timing each candidate.
   [[nodiscard]] Runtime load() const;
+
+ private:
+  [[nodiscard]] Runtime load_steps() const;
 };
 
 /// `config`: another gpux.yml than the one beside the model; empty: that one.

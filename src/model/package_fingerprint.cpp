@@ -101,6 +101,8 @@ void PackageFingerprints::append_onnx(std::string& out, const fs::path& file) {
 std::string PackageFingerprints::of(const LocatedModel& model) {
   std::string out;
   if (model.project) append_file(out, model.project->file);
+  for (const LocatedModel& step : model.steps) out += of(step);
+  if (!model.steps.empty()) return out;
   if (model.stored) return out + model.stored->digest;
   append_onnx(out, model.onnx_file);
   const fs::path folder = model.onnx_file.parent_path();

@@ -474,6 +474,49 @@ std::string ProjectFile::where(yaml::Position position) const {
   return fmt::format("{}:{}:{}", file.string(), position.line, position.column);
 }
 
+namespace {
+
+DeclaredStep declared_step(const TreeNode& node, std::string name, yaml::Position position,
+                           const std::filesystem::path& folder) {
+  DeclaredStep step;
+  step.name = std::move(name);
+  step.position = position;
+  step.model = node.kind == TreeNode::Kind::scalar ? node.text : text_at(node, {"model"});
+  std::error_code error;
+  const std::filesystem::path path = (folder / step.model).lexically_normal();
+  if (!step.model.empty() && std::filesystem::exists(path, error)) step.model = path.string();
+  step.inputs = text_map(at(node, {"inputs"}));
+  return step;
+}
+
+void bind_ensemble(const TreeNode& root, const TreeNode& steps, ProjectFile& project, ProblemList& problems) {
+  constexpr std::size_t max_steps = 32;
+  project.name = text_at(root, {"name"});
+  if (project.name.empty()) problems.add(project.positions["name"], "'name' is empty; a name is accepted");
+  project.version = text_at(root, {"version"}, project.version);
+  project.description = text_at(root, {"description"});
+  project.metadata = text_map(at(root, {"metadata"}));
+  if (const TreeNode* serving = at(root, {"serving"})) project.serving = read_serving(*serving);
+  DeclaredEnsemble& ensemble = project.ensemble.emplace();
+  const std::filesystem::path folder = project.folder();
+  for (const auto& item : steps.items) {
+    ensemble.steps.push_back(declared_step(*item, text_at(*item, {"name"}), item->position, folder));
+  }
+  for (const yaml::Entry& entry : steps.entries) {
+    ensemble.steps.push_back(declared_step(*entry.value, entry.key, entry.key_position, folder));
+  }
+  const std::size_t count = ensemble.steps.size();
+  if (count == 0 || count > max_steps) {
+    problems.add(steps.position, fmt::format("'steps' has {} steps; 1 to {} are accepted", count, max_steps));
+  }
+  for (const DeclaredStep& step : ensemble.steps) {
+    if (step.model.empty()) problems.add(step.position, "'model' is empty; a name, file or folder is accepted");
+  }
+  ensemble.outputs = text_map(at(root, {"outputs"}));
+}
+
+}  // namespace
+
 ProjectFile read_project_file(const std::filesystem::path& file, Author author) {
   return parse_project_file(read_file(file, limit_file_bytes), file, author);
 }
@@ -485,9 +528,19 @@ ProjectFile parse_project_file(std::string_view text, const std::filesystem::pat
   const std::shared_ptr<const TreeNode> root = author == Author::user
                                                    ? parse_expanded(text, file.string(), problems)
                                                    : parse_of_stranger(text, file.string(), problems, project.ignored);
-  check_against_schema(*root, project_schema(), problems, project.positions);
+  const TreeNode* steps = at(*root, {"steps"});
+  if (steps != nullptr && author == Author::stranger) {
+    // It would name models of this machine.
+    problems.add(steps->position, "'steps' is not supported in packages: an ensemble is a file of its user");
+    problems.throw_if_any();
+  }
+  check_against_schema(*root, steps == nullptr ? project_schema() : ensemble_schema(), problems, project.positions);
   problems.throw_if_any();
-  Binder(*root, project, problems).bind();
+  if (steps == nullptr) {
+    Binder(*root, project, problems).bind();
+  } else {
+    bind_ensemble(*root, *steps, project, problems);
+  }
   problems.throw_if_any();
   return project;
 }

@@ -116,13 +116,28 @@ inline Author author_of(std::string_view source) noexcept {
   return source.empty() ? Author::user : Author::stranger;
 }
 
+/// A step of an ensemble: a model of its own.
+struct DeclaredStep {
+  std::string name;
+  std::string model;  ///< a path, absolute if it is in the file's folder, or a name in the store
+  std::vector<std::pair<std::string, std::string>> inputs;  ///< with what they get, as it is written
+  yaml::Position position;
+};
+
+/// Models that run one after the other.
+struct DeclaredEnsemble {
+  std::vector<DeclaredStep> steps;
+  std::vector<std::pair<std::string, std::string>>
+      outputs;  ///< names with "STEP.OUTPUT"; empty: those of the last step
+};
+
 /// A gpux.yml, checked. Texts of the user have their variables expanded.
 struct ProjectFile {
   std::filesystem::path file;  ///< as it was given
   std::string name;
   std::string version = "1.0.0";
   std::string description;
-  std::filesystem::path source;       ///< absolute; not looked at
+  std::filesystem::path source;       ///< absolute; not looked at; empty: an ensemble
   std::filesystem::path image_tower;  ///< absolute; not looked at; empty: none
   std::string model_version;
   std::vector<std::string> files;                             ///< model.files: names inside folder()
@@ -134,6 +149,7 @@ struct ProjectFile {
   DeclaredText text;
   std::optional<ZeroShotSettings> zero_shot;
   std::vector<std::pair<std::string, std::string>> metadata;
+  std::optional<DeclaredEnsemble> ensemble;  ///< in place of a source; only of the user's own files
 
   /// What the file of a stranger says but does not decide: "serving.host", "${HOME}".
   std::vector<std::string> ignored;

@@ -353,6 +353,32 @@ constexpr std::array<SchemaKey, 13> root_keys{{
 
 constexpr SchemaKey root{"gpux.yml", object, describes, "A model and how gpux runs it.", true, root_keys};
 
+constexpr std::array<SchemaKey, 3> step_keys{{
+    {"name", text, of_the_user, "What the others call it.", true},
+    {"model", text, of_the_user, "A name of the store, a file or a folder; relative to this file's folder.", true},
+    {"inputs", text_map, of_the_user,
+     "Inputs of its model with what they get: an input of the ensemble, or STEP.OUTPUT of an earlier step."},
+}};
+
+constexpr std::array<SchemaKey, 7> ensemble_keys{{
+    {"name", text, of_the_user, "The ensemble's name.", true},
+    {"version", text, of_the_user, "Its version; default: 1.0.0."},
+    {"description", text, of_the_user, "For people."},
+    {.name = "steps",
+     .kind = named_objects,
+     .in_package = of_the_user,
+     .description = "Models that run one after the other.",
+     .required = true,
+     .keys = step_keys,
+     .short_form = "model"},
+    {"outputs", text_map, of_the_user, "Names with STEP.OUTPUT; default: the outputs of the last step."},
+    {"serving", object, of_the_user, "How it is served.", false, serving_keys},
+    {"metadata", text_map, of_the_user, "Any notes."},
+}};
+
+constexpr SchemaKey ensemble_root{"gpux.yml", object,       of_the_user, "Models that run one after the other.",
+                                  true,       ensemble_keys};
+
 Json reference(std::string_view definition) {
   return {{"$ref", "#/$defs/" + std::string(definition)}};
 }
@@ -585,6 +611,10 @@ const SchemaKey& project_schema() noexcept {
   return root;
 }
 
+const SchemaKey& ensemble_schema() noexcept {
+  return ensemble_root;
+}
+
 const SchemaKey& models_schema() noexcept {
   return models_root;
 }
@@ -593,7 +623,11 @@ std::string json_schema(const SchemaKey& file) {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", file.name},
               {"description", file.description}};
-  schema.update(object_schema(file.keys));
+  if (&file == &root) {
+    schema["anyOf"] = Json::array({object_schema(root.keys), object_schema(ensemble_root.keys)});
+  } else {
+    schema.update(object_schema(file.keys));
+  }
   const Json all = definitions();
   std::set<std::string> used;
   collect_references(schema, all, used);

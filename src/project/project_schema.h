@@ -64,6 +64,9 @@ struct SchemaKey {
 /// The root: an object whose keys are gpux.yml's.
 const SchemaKey& project_schema() noexcept;
 
+/// The root of a gpux.yml with `steps`: models that run one after the other.
+const SchemaKey& ensemble_schema() noexcept;
+
 /// The root of a file that lists the models of a server.
 const SchemaKey& models_schema() noexcept;
 

@@ -47,7 +47,7 @@ struct Outcome {
   bool abandoned = false;
   runtime::StopHandle handle;
 
-  explicit Outcome(bool is_in_worker) : handle(is_in_worker) {}
+  explicit Outcome(runtime::RunPlaces places) : handle(places) {}
 };
 
 template <typename State, typename Results, typename Run>
@@ -85,14 +85,14 @@ auto Runtime::State::within_time(const std::shared_ptr<State>& shared, const Inf
   if (!options.timeout) {
     state.wait_until_free(std::nullopt);
     if (!options.stop.stop_possible()) return run(state, nullptr);
-    runtime::StopHandle handle(state.session->runs_in_worker());
+    runtime::StopHandle handle(state.session->places());
     const std::stop_callback stopping(options.stop, [&handle] { handle.stop(); });
     return run(state, &handle);
   }
 
   const auto deadline = std::chrono::steady_clock::now() + *options.timeout;
   state.wait_until_free(deadline);
-  auto outcome = std::make_shared<Outcome<Results>>(state.session->runs_in_worker());
+  auto outcome = std::make_shared<Outcome<Results>>(state.session->places());
   std::thread runner =
       start_thread([shared, outcome, held = std::move(run).held()] { finish_run(*shared, *outcome, held); });
 

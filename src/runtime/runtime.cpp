@@ -122,6 +122,8 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   }
 }
 
+Runtime::Runtime(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
 Runtime::~Runtime() {
   if (!state_) return;
   try {

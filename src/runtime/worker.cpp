@@ -197,7 +197,7 @@ class Channel {
 
   isolation::ValuesPlace run(const isolation::RunRequest& request) {
     const bool is_call = request.is_call != 0;
-    StopHandle handle(false);
+    StopHandle handle(RunPlaces::here);
     const std::shared_ptr<ort::ComputeTurn> turn = turns_->now();
     if (turn != nullptr) handle.here()->take_turns(*turn);
     {

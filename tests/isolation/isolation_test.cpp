@@ -530,7 +530,7 @@ TEST_F(Worker, WritesOutputsWhereItIsTold) {
   const std::vector<std::size_t> outputs{0};
   const auto run_to = [&](const Shape& shape) {
     const std::vector<std::optional<Tensor>> places{Tensor::allocate(ElementType::float32, shape)};
-    runtime::StopHandle handle(false);
+    runtime::StopHandle handle(runtime::RunPlaces::here);
     const NamedValues results = replica.run(inputs, outputs, handle, places);
     EXPECT_EQ(static_cast<const void*>(results.front().second.tensor()->bytes().data()),
               static_cast<const void*>(places.front()->bytes().data()));

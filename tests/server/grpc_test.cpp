@@ -685,6 +685,7 @@ TEST_F(Grpc, AdminKeysAloneChangeModels) {
   EXPECT_TRUE(stub_->ModelInfer(given.get(), add_request({1, 2, 3}), &response).ok());
   EXPECT_TRUE(unload("admin-key-123").ok());
   const std::string audit = read_file(folder.path() / "audit");
+  EXPECT_THAT(audit, HasSubstr(R"("key":"alice","address":"127.0.0.1","request":"of-a-test","result":"refused")"));
   EXPECT_THAT(audit, HasSubstr(R"("action":"unload","model":"add")"));
   EXPECT_THAT(audit, HasSubstr(R"("key":"root","address":"127.0.0.1","request":"of-a-test","result":"succeeded"})"));
 }

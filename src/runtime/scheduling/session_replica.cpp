@@ -31,7 +31,7 @@ SessionReplica::~SessionReplica() = default;
 template <typename Run>
 auto SessionReplica::stoppable(const Run& run) {
   // One for each run: a stop that comes too late must not end the next.
-  StopHandle handle(runtime_.state_->session->runs_in_worker());
+  StopHandle handle(runtime_.state_->session->places());
   if (turn_ != nullptr && handle.here() != nullptr) handle.here()->take_turns(*turn_);
   {
     const std::lock_guard lock(mutex_);

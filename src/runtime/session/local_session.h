@@ -17,7 +17,7 @@ class LocalSession : public ModelSession {
   /// `verdict`: of the load. With a provider whose device can be lost, runs note whether it is.
   LocalSession(std::unique_ptr<ort::Session> session, Steps steps, const Verdict& verdict);
 
-  [[nodiscard]] bool runs_in_worker() const noexcept override { return false; }
+  [[nodiscard]] RunPlaces places() const noexcept override { return RunPlaces::here; }
 
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept override;
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle* handle,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpux/device_tensor.h"
@@ -30,8 +31,8 @@ class ModelSession {
   ModelSession(const ModelSession&) = delete;
   ModelSession& operator=(const ModelSession&) = delete;
 
-  /// Whether its StopHandle is one of a worker.
-  [[nodiscard]] virtual bool runs_in_worker() const noexcept = 0;
+  /// For its StopHandle.
+  [[nodiscard]] virtual RunPlaces places() const noexcept = 0;
 
   /// Names of the last step's outputs.
   [[nodiscard]] virtual const std::vector<std::string>& output_names() const noexcept = 0;
@@ -75,6 +76,9 @@ class ModelSession {
 
   /// Runtime::placement(). `verdict`: of its load.
   [[nodiscard]] virtual std::vector<Runtime::PlacedNode> placement(const Verdict& verdict) const = 0;
+
+  /// The models that it runs one after the other, with their names; empty: it is one model.
+  [[nodiscard]] virtual std::vector<std::pair<std::string, const Runtime*>> steps() const { return {}; }
 
   /// Runtime::lost_device().
   [[nodiscard]] virtual std::optional<std::string> lost_device() const;

@@ -25,15 +25,6 @@ const SignatureEntry* entry_of(const std::vector<SignatureEntry>& entries, std::
   return found == entries.end() ? nullptr : &*found;
 }
 
-// Whether a value of the one type may be one of the other: what is left open fits anything.
-bool may_go_on(const ValueType& given, const ValueType& taken) {
-  if (given.kind != taken.kind || given.element != taken.element || given.inner != taken.inner) return false;
-  if (!given.dimensions || !taken.dimensions) return true;
-  return std::ranges::equal(*given.dimensions, *taken.dimensions, [](const Dimension& left, const Dimension& right) {
-    return !left.size || !right.size || *left.size == *right.size;
-  });
-}
-
 std::string names_of(const std::vector<SignatureEntry>& entries) {
   std::vector<std::string> names;
   for (const SignatureEntry& entry : entries) names.push_back(entry.name);
@@ -114,6 +105,14 @@ std::vector<std::size_t> all_of(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+bool may_go_on(const ValueType& given, const ValueType& taken) {
+  if (given.kind != taken.kind || given.element != taken.element || given.inner != taken.inner) return false;
+  if (!given.dimensions || !taken.dimensions) return true;
+  return std::ranges::equal(*given.dimensions, *taken.dimensions, [](const Dimension& left, const Dimension& right) {
+    return !left.size || !right.size || *left.size == *right.size;
+  });
+}
 
 Signature with_steps(const Signature& model, const Signature* before, const Signature* after) {
   Signature whole;

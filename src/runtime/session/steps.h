@@ -11,6 +11,9 @@
 
 namespace gpux::runtime {
 
+/// Whether a value of the one type may be one of the other: what is left open fits anything. Pure.
+bool may_go_on(const ValueType& given, const ValueType& taken);
+
 /// Inputs and outputs for callers of a model with a model `before` and one `after` it (null: none). Outputs of a step
 /// are passed on by name: to the model what `before` gives, to `after` what the model and `before` give. Inputs that
 /// none of them gives are the callers'; the last step's outputs are theirs. Pure. Error invalid_config where a step

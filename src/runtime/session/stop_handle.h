@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 
@@ -8,15 +9,19 @@
 
 namespace gpux::runtime {
 
+/// Where the runs of a session are done.
+enum class RunPlaces : std::uint8_t {
+  here,    ///< in this process
+  worker,  ///< in a worker process
+  both,    ///< each of its parts in one of them
+};
+
 /// Lets another thread stop one run of a model, in this process or in a worker. One per run.
 class StopHandle {
  public:
-  explicit StopHandle(bool is_in_worker) {
-    if (is_in_worker) {
-      in_worker_.emplace();
-    } else {
-      here_.emplace();
-    }
+  explicit StopHandle(RunPlaces places) {
+    if (places != RunPlaces::here) in_worker_.emplace();
+    if (places != RunPlaces::worker) here_.emplace();
   }
 
   /// The run ends with Error interrupted after the node it is in, or sooner. Thread-safe.

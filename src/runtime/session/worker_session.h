@@ -13,7 +13,7 @@ class WorkerSession : public ModelSession {
  public:
   explicit WorkerSession(std::unique_ptr<isolation::RemoteSession> session);
 
-  [[nodiscard]] bool runs_in_worker() const noexcept override { return true; }
+  [[nodiscard]] RunPlaces places() const noexcept override { return RunPlaces::worker; }
 
   [[nodiscard]] const std::vector<std::string>& output_names() const noexcept override;
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle* handle,

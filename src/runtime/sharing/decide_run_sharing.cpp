@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,11 +15,36 @@
 #include "runtime/sharing/run_sharing.h"
 
 namespace gpux {
+namespace runtime {
+namespace {
+
+// Rows that no step mixes stay apart in all of them.
+RunSharing sharing_of_steps(const std::vector<std::pair<std::string, const Runtime*>>& steps, std::size_t requests,
+                            const LoadOptions& options) {
+  if (options.batch_axis) {
+    return {*options.batch_axis == BatchAxis::zero, RunSharing::Source::setting,
+            fmt::format("{} is {}", options.batch_axis_from, *options.batch_axis == BatchAxis::zero ? "0" : "none")};
+  }
+  RunSharing last;
+  for (const auto& [name, step] : steps) {
+    last = step->run_sharing({.requests = requests, .sizes = {}});
+    last.reason = fmt::format("step '{}': {}", name, last.reason);
+    if (!last.shared) return last;
+  }
+  last.reason = "each step allows it; " + last.reason;
+  return last;
+}
+
+}  // namespace
+}  // namespace runtime
 
 RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
   State& state = *state_;
   const std::lock_guard lock(state.sharing_mutex);
   if (state.sharing) return *state.sharing;
+  if (const auto steps = state.session->steps(); !steps.empty()) {
+    return runtime::sharing_of_steps(steps, options.requests, state.options);
+  }
   const runtime::SharingSubject subject =
       runtime::sharing_subject(state.info, state.loaded.weights_file, state.options);
   state.sharing = runtime::decide_without_trial(subject.facts);
@@ -55,6 +82,11 @@ RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
 }
 
 std::string Runtime::repetition_obstacle() const {
+  const auto steps = state_->session->steps();
+  for (const auto& [name, step] : steps) {
+    if (std::string obstacle = step->repetition_obstacle(); !obstacle.empty()) return obstacle;
+  }
+  if (!steps.empty()) return {};
   return runtime::repetition_obstacle(
       runtime::operators_of(state_->info, state_->loaded.weights_file, state_->options));
 }

@@ -146,6 +146,7 @@ void require_this_core(const Runtime& session) {
 
 // Empty where the model reads no texts.
 std::optional<checkpoint::SentenceModel> sentence_model_for(const OpenModel& opened) {
+  if (!opened.steps.empty()) return std::nullopt;
   const auto& inputs = opened.info.signature.inputs;
   const bool takes_tokens =
       std::any_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.name == "input_ids"; });
@@ -273,7 +274,7 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
 // Empty where the model is no decoder, or lacks what text needs: it is served without texts.
 std::optional<ModelParts> load_generator(const ListedModel& listed, OpenModel& opened, const ServingRequest& serving,
                                          const ServingFlags& flags) {
-  if (!generation::decoder_signature(opened.info)) return std::nullopt;
+  if (!opened.steps.empty() || !generation::decoder_signature(opened.info)) return std::nullopt;
   try {
     return load_decoder(listed, opened, serving, flags);
   } catch (const Error& error) {
@@ -385,7 +386,8 @@ ModelParts load_opened(const ListedModel& listed, const ServingFlags& flags) {
   ModelParts parts{.name = listed.name, .version = listed.version, .digest = digest_of(opened.located)};
   add_inputs(opened, parts);
   parts.encoder = std::move(encoder);
-  if (const std::optional<ImageTower> tower = image_tower_of(opened.located)) {
+  const bool is_ensemble = !opened.steps.empty();
+  if (const auto tower = is_ensemble ? std::nullopt : image_tower_of(opened.located)) {
     const Runtime* images = &session;
     if (tower->onnx_file != opened.located.onnx_file) {
       const SessionParts& own =
