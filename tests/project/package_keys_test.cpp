@@ -194,5 +194,16 @@ TEST(PackageKeys, AreFoundInEachFormOfAFile) {
   EXPECT_EQ(failure("serving: {port: not a port}"), "");
 }
 
+TEST(PackageKeys, NameNoModelsOfTheMachine) {
+  const std::string ensemble = "name: a\nsteps: [{name: b, model: minilm}]\n";
+  EXPECT_EQ(parse_project_file(ensemble, "/p/gpux.yml").ensemble->steps.size(), 1);
+  try {
+    (void)parse_project_file(ensemble, "/p/gpux.yml", Author::stranger);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("'steps' is not supported in packages"));
+  }
+}
+
 }  // namespace
 }  // namespace gpux

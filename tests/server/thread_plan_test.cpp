@@ -39,8 +39,8 @@ TEST(ThreadPlan, StaysWithinTheProcessors) {
       // What is set is refused.
       {{Kind::count, 3}, true, {}, {}, 2, 0, 0, {}, "3 workers with 1 thread each"},
       {{Kind::count, 2}, true, 2, {}, 3, 0, 0, {}, "2 workers with 2 threads each"},
-      {{Kind::count, 1}, false, 3, {}, 2, 0, 0, {}, "3 threads a run"},
-      {{Kind::count, 1}, false, 2, 2, 3, 0, 0, {}, "4 threads a run"},
+      {{Kind::count, 1}, false, 3, {}, 2, 0, 0, {}, "3 threads per run"},
+      {{Kind::count, 1}, false, 2, 2, 3, 0, 0, {}, "4 threads per run"},
       {{Kind::cores, 2}, true, {}, {}, 2, 0, 0, {}, "cores:2"},
   };
   for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -78,7 +78,7 @@ std::uint64_t ModelLoader::worker_bytes(const ModelSource& source, const ServedM
 
 namespace {
 
-// A load serves whoever asks for the model later: it is in the trace of no request.
+// A load serves all later requests, too: it is in the trace of none.
 void trace_load(const Tracer* tracer, const ModelSource& source, const ServedModel* loaded,
                 const std::optional<Error>& failure, RequestSpans::Clock::time_point start) {
   if (tracer == nullptr) return;

@@ -28,7 +28,7 @@ ThreadPlan within_processors(ThreadPlan plan, unsigned processors) {
   }
   const unsigned between = plan.inter_threads.value_or(1);
   const unsigned threads = plan.intra_threads.value_or(1) * between;
-  if (threads > processors) refuse(processors, fmt::format("{} a run are", counted(threads, "thread")));
+  if (threads > processors) refuse(processors, fmt::format("{} per run are", counted(threads, "thread")));
   const unsigned runs = processors / threads;
   switch (workers.kind) {
     case WorkerRequest::Kind::count:
