@@ -3,7 +3,8 @@ OpenTelemetry publishes for Python.
 
 usage: scripts/trials/clients/otlp.py PROGRAM
 
-The parents of the spans are spans of OpenTelemetry's own SDK, in the client. Each span that arrives is printed.
+The parents of the spans are spans of OpenTelemetry's own SDK, in the client. Each span that arrives is printed. The metrics are
+also read as OpenMetrics, by the parser of Prometheus' client: both have exemplars.
 """
 
 import collections
@@ -24,6 +25,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from chat_model import served_chat_model
@@ -138,6 +140,31 @@ def check_request(received, ids, route, phases):
         print(f"{'' if span is root else '  '}{span.name}  {milliseconds:.2f} ms  {shown or ''}")
 
 
+def check_loads(received):
+    loads = {attributes_of(span)["gpux.model"]: span for span in received.spans if span.name == "load model"}
+    check(set(loads) == {"tiny", "words"}, f"spans of the loads of {set(loads)}", received.problems)
+    for name, span in loads.items():
+        check(not span.parent_span_id, f"the load of {name} is in a request", received.problems)
+        check(attributes_of(span)["gpux.load.result"] == "succeeded", f"the load of {name} failed", received.problems)
+        print(f"load model  {(span.end_time_unix_nano - span.start_time_unix_nano) / 1e6:.2f} ms  {attributes_of(span)}")
+
+
+def check_exemplars(received, page, traces):
+    """Of the requests that were recorded, over OTLP and in the page that Prometheus would read."""
+    durations = received.metrics["http.server.request.duration"].histogram.data_points
+    sent = {exemplar.trace_id for point in durations for exemplar in point.exemplars}
+    check(sent and sent <= traces, f"{len(sent - traces)} exemplars of other traces over OTLP", received.problems)
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    read = {
+        bytes.fromhex(sample.exemplar.labels["trace_id"])
+        for sample in families["gpux_http_request_duration_seconds"].samples
+        if sample.exemplar
+    }
+    check(read and read <= traces, f"{len(read - traces)} exemplars of other traces in OpenMetrics", received.problems)
+    check(families["gpux_generated_tokens"].type == "counter", "gpux_generated_tokens is no counter", received.problems)
+    print(f"{len(sent)} exemplars over OTLP, {len(read)} in OpenMetrics with {len(families)} families")
+
+
 def main(program):
     trace.set_tracer_provider(TracerProvider())
     received = Received()
@@ -161,7 +188,12 @@ def main(program):
             (post(address, "/v1/chat/completions", {**chat, "stream": True}), "/v1/chat/completions", CHAT_PHASES),
             (post(address, "/v1/embeddings", {"model": "words", "input": ["a", "b"]}), "/v1/embeddings", RUN_PHASES),
         ]
+        ask = urllib.request.Request(address + "/metrics", headers={"Accept": "application/openmetrics-text"})
+        with urllib.request.urlopen(ask) as answer:
+            page = answer.read().decode()
         time.sleep(1.5)
+    check_loads(received)
+    check_exemplars(received, page, {ids[0] for ids, _, _ in asked})
     for ids, route, phases in asked:
         check_request(received, ids, route, phases)
     check(
