@@ -167,7 +167,7 @@ class Checked {
 };
 
 /// Those of servers that have everything a machine without a GPU can have: texts, vectors, gRPC, devices, worker
-/// processes, the store.
+/// processes, the store, keys, limits, kept answers, traces.
 const Metrics& emitted() {
   static const Metrics all = [] {
     Metrics metrics;
@@ -178,7 +178,14 @@ const Metrics& emitted() {
         gpux, with_provider({"mul=" + model("multiply.onnx"), "--workers", "devices", "--isolation", "process"}),
         {{"GPUX_EXAMPLE_DEVICES", "2"}});
     const Serving store(gpux, {});
-    for (const Serving* server : {&texts, &devices, &store}) {
+    const auto keys = gpux.folder().write("keys", "alice=first-key-123\n");
+    const auto list = gpux.folder().write(
+        "models.yml", "models: {add: {model: " + model("add.onnx") + ", limits: {requests_per_minute: 9}}}");
+    const Serving limited(gpux,
+                          {"--models", list.string(), "--api-key-file", keys.string(), "--response-cache", "1MiB"},
+                          {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"}});
+    EXPECT_EQ(limited.ask(http::post("/predict", R"({"x": [[1, 2, 3]]})", "X-API-Key: first-key-123\r\n")).status, 200);
+    for (const Serving* server : {&texts, &devices, &store, &limited}) {
       read_metrics(server->ask(http::get("/metrics")).body, metrics);
     }
     // Free memory is known of GPUs alone.
