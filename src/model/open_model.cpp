@@ -52,7 +52,8 @@ OpenModel open_ensemble(LocatedModel located, const LoadRequest& request) {
   OpenModel opened;
   opened.settings = resolve_load(request, located);
   if (!opened.settings.options.profile.empty()) {
-    throw Error(ErrorCode::usage, setting_named("profile"), "is of one model, and an ensemble has several");
+    throw Error(ErrorCode::usage,
+                format_message("{} is about one model, and an ensemble has several", setting_named("profile")));
   }
   const DeclaredEnsemble& declared = *located.project->ensemble;
   std::vector<runtime::EnsembleStep> steps;

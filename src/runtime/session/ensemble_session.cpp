@@ -147,7 +147,15 @@ Verdict verdict_of_steps(const std::vector<std::pair<std::string, const Verdict*
         known->options = attempt.options;
       }
     }
-    whole.notes.emplace_back(fmt::format("step '{}' {}", name, to_line(*verdict)));
+  }
+  // Where all ran alike, the whole says it.
+  const Verdict& first = *steps.front().second;
+  const bool are_alike = std::ranges::all_of(steps, [&](const auto& step) {
+    const Verdict& own = *step.second;
+    return own.active == first.active && own.precision == first.precision && !own.fell_back && own.notes.empty();
+  });
+  for (const auto& [name, verdict] : steps) {
+    if (!are_alike) whole.notes.emplace_back(fmt::format("step '{}' {}", name, to_line(*verdict)));
   }
   for (ProviderAttempt& attempt : whole.tried) {
     attempt.node_share =

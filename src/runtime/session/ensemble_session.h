@@ -47,7 +47,8 @@ class EnsembleSession : public ModelSession {
   std::vector<Runtime> steps_;
 };
 
-/// The verdict of an ensemble: of each provider its nodes in all steps; each step's own is a note. Pure.
+/// The verdict of an ensemble: of each provider its nodes in all steps; each step's own is a note
+/// where they are not alike. `steps`: at least one. Pure.
 Verdict verdict_of_steps(const std::vector<std::pair<std::string, const Verdict*>>& steps);
 
 }  // namespace gpux::runtime
