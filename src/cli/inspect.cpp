@@ -181,6 +181,7 @@ void print_model_tables(const LocatedModel& located, const ModelInfo& info, cons
 // The models of an ensemble, and what each of their inputs gets.
 Table steps_table(const OpenModel& model) {
   Table table{.head = {"STEP", "MODEL", "INPUT", "GETS"}, .rows = {}};
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has steps
   const DeclaredEnsemble& declared = *model.located.project->ensemble;
   for (std::size_t i = 0; i < model.steps.size(); ++i) {
     std::string name = declared.steps[i].name, file = model.steps[i].located.onnx_file.string();

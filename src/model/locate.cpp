@@ -48,25 +48,30 @@ LocatedModel located(ProjectFile project, fs::path onnx_file) {
   return model;
 }
 
-LocatedModel ensemble_of(ProjectFile project, const Store& store) {
-  LocatedModel model = located(std::move(project), {});
-  model.onnx_file = model.project->file;
-  for (const DeclaredStep& step : model.project->ensemble->steps) {
+std::vector<LocatedModel> locate_steps(const ProjectFile& project, const DeclaredEnsemble& ensemble,
+                                       const Store& store) {
+  std::vector<LocatedModel> steps;
+  for (const DeclaredStep& step : ensemble.steps) {
     try {
-      model.steps.push_back(locate(step.model, store));
+      steps.push_back(locate(step.model, store));
     } catch (const Error& error) {
-      throw error.within(fmt::format("{}: step '{}'", model.project->where(step.position), step.name));
+      throw error.within(fmt::format("{}: step '{}'", project.where(step.position), step.name));
     }
-    if (model.steps.back().steps.empty()) continue;
+    if (steps.back().steps.empty()) continue;
     throw Error(ErrorCode::invalid_config, fmt::format("{}: step '{}' is an ensemble itself; a model is accepted",
-                                                       model.project->where(step.position), step.name));
+                                                       project.where(step.position), step.name));
   }
-  return model;
+  return steps;
 }
 
 LocatedModel from_project_file(const fs::path& file, const Store& store) {
   ProjectFile project = read_project_file(file);
-  if (project.ensemble) return ensemble_of(std::move(project), store);
+  if (project.ensemble) {
+    std::vector<LocatedModel> steps = locate_steps(project, *project.ensemble, store);
+    LocatedModel model = located(std::move(project), file);
+    model.steps = std::move(steps);
+    return model;
+  }
   if (!is_there(project.source)) {
     throw Error(ErrorCode::not_found, format_message("{}: 'model.source' names '{}', which is not there",
                                                      project.where("model.source"), file_at(project.source)));

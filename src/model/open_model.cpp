@@ -55,6 +55,7 @@ OpenModel open_ensemble(LocatedModel located, const LoadRequest& request) {
     throw Error(ErrorCode::usage,
                 format_message("{} is about one model, and an ensemble has several", setting_named("profile")));
   }
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has steps
   const DeclaredEnsemble& declared = *located.project->ensemble;
   std::vector<runtime::EnsembleStep> steps;
   opened.info.name = located.name;
@@ -179,6 +180,7 @@ Runtime OpenModel::load_steps() const {
     if (whole.intra_threads) own.intra_threads = whole.intra_threads;
     if (whole.device) own.device = whole.device;
     own.session_config.insert(own.session_config.end(), whole.session_config.begin(), whole.session_config.end());
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): it has steps
     const std::string& name = located.project->ensemble->steps[i].name;
     try {
       loaded.push_back(step.load());

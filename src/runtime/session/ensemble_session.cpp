@@ -48,7 +48,8 @@ NamedValues EnsembleSession::run(const NamedValues& inputs, const std::vector<st
     NamedValues given;
     for (const PlannedInput& input : plan_.inputs[i]) {
       if (input.step) {
-        given.emplace_back(input.name, results[*input.step][input.index].value());
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): an earlier step, which was needed for it
+        given.emplace_back(input.name, *results[*input.step][input.index]);
         continue;
       }
       const std::string& own = plan_.signature.inputs[input.index].name;
@@ -71,7 +72,8 @@ NamedValues EnsembleSession::run(const NamedValues& inputs, const std::vector<st
   NamedValues all;
   for (const std::size_t output : outputs) {
     const auto& [step, index] = plan_.outputs[output];
-    all.emplace_back(output_names_[output], results[step][index].value());
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): needed for it
+    all.emplace_back(output_names_[output], *results[step][index]);
   }
   return all;
 }

@@ -106,11 +106,11 @@ ServingOptions serving_options(const ServingRequest& serving, const ServingFlags
 }
 
 // With as many threads as the limit of processors allows.
-WorkerRequest limit_threads(const ListedModel& listed, const ServingRequest& serving, WorkerRequest workers,
+WorkerRequest limit_threads(const ListedModel& listed, const ServingRequest& serving, const WorkerRequest& workers,
                             OpenModel& opened) {
   LoadOptions& options = opened.settings.options;
   try {
-    const ThreadPlan plan = within_processors({.workers = std::move(workers),
+    const ThreadPlan plan = within_processors({.workers = workers,
                                                .workers_are_set = serving.workers.has_value(),
                                                .intra_threads = options.intra_threads,
                                                .inter_threads = options.inter_threads},

@@ -255,9 +255,9 @@ void ServedModels::add_repository(const Store& store, std::vector<ModelSource>& 
     std::optional<Configured> configured;
     const std::optional<Error> unusable = failure_of([&] { configured = configured_in(folder); });
     // What the flag says counts before what a folder says.
-    const bool is_said = configured && configured->config.versions && flags_.version_policy == VersionPolicy();
-    std::vector<std::string> served =
-        served_versions(there, is_said ? *configured->config.versions : flags_.version_policy);
+    VersionPolicy policy = flags_.version_policy;
+    if (configured && policy == VersionPolicy()) policy = configured->config.versions.value_or(policy);
+    std::vector<std::string> served = served_versions(there, policy);
     // A folder without versions is a model, or the reason why it is none.
     if (there.empty()) served.emplace_back();
     if (!there.empty() && served.empty()) {

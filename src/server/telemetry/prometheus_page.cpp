@@ -65,9 +65,9 @@ std::optional<MetricExemplar> read_exemplar(std::string_view text) {
   const auto time = number_of(numbers.substr(std::min(gap + 1, numbers.size())));
   if (!value || !time) return std::nullopt;
   MetricExemplar exemplar{.trace_id = {}, .span_id = {}, .value = *value, .time_seconds = *time};
-  for (auto& [name, digits] : labels) {
-    if (name == "trace_id") exemplar.trace_id = std::move(digits);
-    if (name == "span_id") exemplar.span_id = std::move(digits);
+  for (const auto& [name, digits] : labels) {
+    if (name == "trace_id") exemplar.trace_id = digits;
+    if (name == "span_id") exemplar.span_id = digits;
   }
   return exemplar;
 }
