@@ -1,5 +1,6 @@
 #include "cli/serve_options.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
@@ -145,6 +146,10 @@ server::GrpcServerOptions grpc_options_of(const ServeFlags& flags, const server:
   options.shared_regions = service.shared_regions;
   options.max_message_bytes = flags.max_body_bytes;
   options.memory = service.memory;
+  if (flags.drain_delay.count() > 0) {
+    // With gRPC's tenth more or less it has come for every connection by the end of the delay.
+    options.max_connection_age = std::max(std::chrono::milliseconds(1000), flags.drain_delay * 9 / 10);
+  }
   return options;
 }
 

@@ -999,6 +999,20 @@ TEST_F(Grpc, AnswersEachOfManyAtOnce) {
   }));
 }
 
+TEST_F(Grpc, ConnectionsOfAnAgeEndWithoutAFailedCall) {
+  serve({"add"}, {.max_connection_age = std::chrono::milliseconds(100)});
+  const auto until = Clock::now() + std::chrono::seconds(1);
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&] {
+      while (Clock::now() < until) expect_alive();
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(wait_for([&] { return channel_->GetState(false) == GRPC_CHANNEL_IDLE; }));
+  expect_alive();
+}
+
 TEST_F(Grpc, DrainsWhatIsInFlight) {
   serve({"add", "slow"});
   ModelInferResponse response;

@@ -183,6 +183,10 @@ GrpcServer::GrpcServer(ModelRepository& repository, const GrpcServerOptions& opt
                                                                 options.connection_timeout.count(), 1, INT_MAX)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  if (options.max_connection_age.count() > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               static_cast<int>(std::min<std::int64_t>(options.max_connection_age.count(), INT_MAX)));
+  }
   implementation_->server = builder.BuildAndStart();
   if (!implementation_->server) throw Error(ErrorCode::internal, "gRPC's server could not be made");
   CallQueue& queue = *implementation_->queue;

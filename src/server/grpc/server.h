@@ -55,6 +55,9 @@ struct GrpcServerOptions {
   std::uint64_t min_bytes_per_second = 128 << 10;
   /// A connection whose other end acknowledges nothing of what was sent, or has no room for it, so long is closed.
   std::chrono::milliseconds connection_timeout{20'000};
+  /// A client has to connect anew after so long, give or take a tenth; its calls go on until they end. gRPC can tell
+  /// it of no drain otherwise. 0: never.
+  std::chrono::milliseconds max_connection_age{0};
 };
 
 /// The Open Inference Protocol over gRPC (open_inference.proto), gRPC's health service and server reflection.
