@@ -173,6 +173,7 @@ TEST(ServeConsole, SaysHowTheModelsAre) {
 
   const Json state = server.json(get("/console/state"));
   EXPECT_EQ(state.at("server").at("serves_store"), false);
+  EXPECT_THAT(state.at("server").at("providers"), testing::Contains(Json{{"id", "cpu"}, {"kind", "cpu"}}));
   EXPECT_EQ(state.at("server").at("is_ready"), true);
   EXPECT_GT(state.at("server").at("resident_bytes"), 0);
   ASSERT_EQ(state.at("models").size(), 2U);

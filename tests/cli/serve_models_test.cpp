@@ -71,6 +71,26 @@ TEST(ServedModels, AreLoadedAndUnloadedByTheirApi) {
   EXPECT_EQ(server.ask(post("/v2/repository/index", "[")).status, 400);
 }
 
+TEST(ServedModels, TakeAProviderWithALoadUnlessAFlagSaysIt) {
+  const auto load_on = [](const std::string& provider) {
+    const Json config{
+        {"instance_group", {{{"kind", "KIND_CPU"}}}},
+        {"optimization", {{"execution_accelerators", {{"cpu_execution_accelerator", {{{"name", provider}}}}}}}}};
+    return post("/v2/repository/models/one/load", Json{{"parameters", {{"config", config.dump()}}}}.dump());
+  };
+  const Program gpux;
+  const Serving server(gpux, {"one=" + model("add.onnx")});
+  EXPECT_EQ(server.ask(load_on("encoder")).status, 200);
+  EXPECT_THAT(server.json(get("/models/one/info")).dump(), HasSubstr("not encoder"));
+  EXPECT_EQ(server.ask(post("/v2/repository/models/one/load", "")).status, 200);
+  EXPECT_THAT(server.json(get("/models/one/info")).dump(), Not(HasSubstr("not encoder")));
+  EXPECT_EQ(server.ask(load_on("none")).status, 400);
+  const Serving fixed(gpux, {"one=" + model("add.onnx"), "--provider", "cpu"});
+  const Answered refused = fixed.ask(load_on("cpu"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("--provider"));
+}
+
 TEST(ServedModels, AreHeldToTheLimitsOfTheirOperator) {
   const Program gpux;
   const TemporaryFolder folder;

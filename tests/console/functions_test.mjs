@@ -17,7 +17,7 @@ const { comparison, inputsOf, largestDifference } = await import(`${page}/compar
 const { readAnswer, takeBack } = await import(`${page}/conversation.js`);
 const figures = await import(`${page}/figures.js`);
 const { authorizationOf, problemOfKey } = await import(`${page}/keys.js`);
-const { hasRoundedIntegers, kindsOf, pathOf, pretty, problemOfImage, requestOf, sampleOf } = await import(`${page}/inputs.js`);
+const { hasRoundedIntegers, kindsOf, loadRequest, pathOf, pretty, problemOfImage, requestOf, sampleOf } = await import(`${page}/inputs.js`);
 
 test("percentiles are within the bucket that has them", () => {
   const bounds = [1, 2, 4];
@@ -142,6 +142,21 @@ test("answers of two models are compared", () => {
   assert.equal(inputsOf(info("x", null)), inputsOf(info("x", null)), "an unknown rank");
   assert.notEqual(inputsOf(info("x", null)), inputsOf(info("x", [])));
   assert.notEqual(inputsOf(info("x", [3])), inputsOf(info("y", [3])));
+});
+
+test("a load on a provider brings a configuration of Triton's", () => {
+  const config = (provider) => JSON.parse(loadRequest(provider).parameters.config);
+  assert.deepEqual(loadRequest(undefined), {});
+  assert.deepEqual(config({ id: "tensorrt", kind: "gpu" }), {
+    instance_group: [{ kind: "KIND_GPU" }],
+    optimization: { execution_accelerators: { gpu_execution_accelerator: [{ name: "tensorrt" }] } },
+  });
+  for (const provider of [{ id: "encoder", kind: "cpu" }, { id: "qnn", kind: "npu" }]) {
+    assert.deepEqual(config(provider), {
+      instance_group: [{ kind: "KIND_CPU" }],
+      optimization: { execution_accelerators: { cpu_execution_accelerator: [{ name: provider.id }] } },
+    });
+  }
 });
 
 test("a model is asked on the route of what it can do", () => {

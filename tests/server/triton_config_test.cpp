@@ -64,6 +64,17 @@ TEST(TritonConfig, IsReadAsTextAndAsJson) {
   EXPECT_EQ(json.provider, "tensorrt,cuda,cpu");
   EXPECT_EQ(json.versions->count, 2);
   EXPECT_EQ(json.serving.max_queue_delay, 0ms);
+  const auto provider_of = [&](const std::string& kind, const std::string& list, const std::string& name) {
+    return text("instance_group [ { kind: KIND_" + kind + " } ] optimization { execution_accelerators { " + list +
+                "_execution_accelerator [ { name: \"" + name + "\" } ] } }");
+  };
+  EXPECT_EQ(provider_of("CPU", "cpu", "openvino").provider, "openvino,cpu");
+  EXPECT_EQ(provider_of("CPU", "cpu", "encoder").provider, "encoder,cpu");
+  EXPECT_EQ(provider_of("CPU", "cpu", "cpu").provider, "cpu");
+  EXPECT_EQ(provider_of("GPU", "gpu", "migraphx").provider, "migraphx,cpu");
+  EXPECT_EQ(provider_of("CPU", "gpu", "tensorrt").provider, "cpu");
+  EXPECT_THAT(provider_of("CPU", "gpu", "tensorrt").without_effect,
+              ElementsAre("execution_accelerators.gpu_execution_accelerator"));
   // What it does not say is as it was.
   ListedModel listed;
   listed.serving.batch_size = 5;
@@ -103,7 +114,7 @@ TEST(TritonConfig, RefusesByNameWhatGpuxHasNot) {
       {"default_model_filename: \"model.plan\"", "the name of an .onnx file"},
       {"version_policy { specific {} }", "names no version"},
       {"optimization { execution_accelerators { gpu_execution_accelerator [ { name: \"auto_mixed_precision\" } ] } }",
-       "accepted: tensorrt"},
+       "is not supported; accepted: "},
   };
   for (const Case& one : cases) EXPECT_THAT(problem_of(one.config), HasSubstr(one.problem)) << one.config;
   EXPECT_THAT(problem_of("{\"sequence_batching\": {}}", TritonForm::json), HasSubstr("sequence_batching"));

@@ -128,6 +128,18 @@ async function loadByKeyboard(page) {
   await card.locator(".state", { hasText: /^ready$/ }).waitFor();
 }
 
+async function chooseProvider(page) {
+  const card = page.getByRole("article", { name: /^words-cpu / });
+  const load = async (provider, verdict) => {
+    await card.getByLabel("Provider words-cpu", { exact: true }).selectOption(provider);
+    await card.getByRole("button", { name: "Reload words-cpu", exact: true }).click();
+    await status(page, "words-cpu is loaded.");
+    await card.locator(".verdict", { hasText: verdict }).waitFor();
+  };
+  await load("encoder", /^ran on encoder /);
+  await load("as configured", /^ran on cpu /);
+}
+
 async function dropImage(page) {
   const bytes = fs.readFileSync(settings.image).toString("base64");
   const data = await page.evaluateHandle((text) => {
@@ -216,6 +228,7 @@ async function useAll(name) {
   const page = await open(settings.plain, looks[name], [400]);
   await showModels(page);
   await loadByKeyboard(page);
+  await chooseProvider(page);
   await look(page, `${name}-models`);
   await go(page, "Try a model");
   await tryModels(page, name);

@@ -128,6 +128,11 @@ std::optional<std::string> ServedModels::configure(const std::string& name, cons
     const std::string place = "parameters.config";
     next = Configured{parse_triton_config(*json, TritonForm::json, place), *json, place};
     require_name(next->config, name, place);
+    if (!next->config.provider.empty() && flags_.load.provider) {
+      throw Error(ErrorCode::invalid_config,
+                  fmt::format("{}: instance_group: the provider is that of {}, which counts for all models", place,
+                              flags_.load.provider->source.name));
+    }
   }
   const std::lock_guard lock(mutex_);
   std::optional<std::string> before;

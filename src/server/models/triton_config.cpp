@@ -16,6 +16,7 @@
 #include "base/spelling.h"
 #include "base/utf8_prefix.h"
 #include "gpux/error.h"
+#include "provider/table.h"
 
 namespace gpux::server {
 namespace {
@@ -89,22 +90,33 @@ void read_instances(const triton::ModelConfig& config, const std::string& place,
   if (group.kind() == triton::ModelInstanceGroup::KIND_GPU) read.provider = "gpu";
 }
 
+// Triton's names of accelerators are names of providers, and gpux has more of them.
 void read_accelerators(const triton::ModelConfig& config, const std::string& place, TritonConfig& read) {
   const auto& accelerators = config.optimization().execution_accelerators();
   const bool is_on_cpu = read.provider == "cpu";
   const auto& wanted = is_on_cpu ? accelerators.cpu_execution_accelerator() : accelerators.gpu_execution_accelerator();
-  std::vector<std::string> providers;
+  const auto& others = is_on_cpu ? accelerators.gpu_execution_accelerator() : accelerators.cpu_execution_accelerator();
+  if (!others.empty()) {
+    read.without_effect.push_back(
+        fmt::format("execution_accelerators.{}_execution_accelerator", is_on_cpu ? "gpu" : "cpu"));
+  }
+  std::vector<std::string_view> providers;
+  const auto add = [&providers](std::string_view id) {
+    if (std::ranges::find(providers, id) == providers.end()) providers.push_back(id);
+  };
   for (const auto& accelerator : wanted) {
-    const bool is_known = accelerator.name() == (is_on_cpu ? "openvino" : "tensorrt");
-    if (!is_known) {
+    const provider::ProviderRow* const row = provider::find_row(accelerator.name());
+    if (row == nullptr) {
+      std::vector<std::string> ids;
+      for (const provider::ProviderRow& known : provider::table()) ids.emplace_back(known.id);
       refuse(place, fmt::format("execution_accelerators: {} is not supported; accepted: {}",
-                                in_quotes(accelerator.name()), is_on_cpu ? "openvino" : "tensorrt"));
+                                in_quotes(accelerator.name()), join(ids)));
     }
-    providers.push_back(accelerator.name());
+    add(row->id);
+    for (const std::string_view next : row->chain) add(next);
   }
   if (providers.empty()) return;
-  if (!is_on_cpu) providers.emplace_back("cuda");
-  providers.emplace_back("cpu");
+  add("cpu");
   read.provider = fmt::format("{}", fmt::join(providers, ","));
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/home.h"
 #include "base/machine.h"
+#include "gpux/provider_manager.h"
 #include "provider/device_json.h"
 #include "server/models/model_description.h"
 #include "server/models/path_redaction.h"
@@ -144,6 +145,18 @@ MemoryOfDevices device_memory() {
   return kept.at(std::chrono::steady_clock::now(), [] { return provider::read_device_memory(Machine::this_one()); });
 }
 
+// Those that a load can choose. What is installed changes seldom, and a look at it opens libraries.
+Json usable_providers() {
+  static KeptValue<Json> kept(std::chrono::hours(1));
+  return kept.at(std::chrono::steady_clock::now(), [] {
+    Json usable = Json::array();
+    for (const ProviderReport& report : ProviderManager().providers()) {
+      if (report.available) usable.push_back({{"id", report.id}, {"kind", report.kind}});
+    }
+    return usable;
+  });
+}
+
 Json devices_of(const ServedModel& model, std::optional<MemoryOfDevices>& memory) {
   Json all = Json::array();
   const std::vector<runtime::DeviceReport> reports = model.devices();
@@ -211,6 +224,7 @@ Json server_of(ServiceState& service) {
           {"has_keys", keys.are_required()},
           {"has_admin_keys", keys.has_admin_keys()},
           {"serves_store", service.changes.options().serves_store},
+          {"providers", usable_providers()},
           {"resident_bytes", resident_bytes()},
           {"request_memory_bytes", http.held_bytes},
           {"connections", http.connections_open},

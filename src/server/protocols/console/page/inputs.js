@@ -122,3 +122,15 @@ export function pretty(value) {
   }
   return text;
 }
+
+/** The body of a request to load a model: on a provider ({ id, kind }), in the terms of Triton's configuration, or as
+    its list or folder says. */
+export function loadRequest(provider) {
+  if (provider === undefined) return {};
+  const list = provider.kind === "gpu" ? "gpu" : "cpu";
+  const config = {
+    instance_group: [{ kind: `KIND_${list.toUpperCase()}` }],
+    optimization: { execution_accelerators: { [`${list}_execution_accelerator`]: [{ name: provider.id }] } },
+  };
+  return { parameters: { config: JSON.stringify(config) } };
+}

@@ -1,8 +1,8 @@
 // The models with their figures, now and over the last minute, and the server's own.
-import { announce, figureList, make, newId, setText, table } from "./elements.js";
+import { announce, figureList, labelled, make, newId, setText, table } from "./elements.js";
 import { Recent, failuresOf, hasRestarted, newCounts, percentile, rate } from "./figures.js";
 import { writeBytes, writeCount, writeDuration, writeNumber, writeSeconds } from "./figures.js";
-import { pathOf } from "./inputs.js";
+import { loadRequest, pathOf } from "./inputs.js";
 import { postJson } from "./server.js";
 
 const minute = 60_000;
@@ -158,16 +158,29 @@ class Card {
       tried: makeDetails("Providers", name),
       devices: makeDetails("Devices and processes", name),
     };
-    this.load = make("button", { type: "button", onclick: () => change(name, "load", this.node) }, "Load");
+    this.providers = [];
+    this.provider = make("select", {}, make("option", { value: "" }, "as configured"));
+    const load = () => change(name, "load", this.node, this.providers.find((one) => one.id === this.provider.value));
+    this.load = make("button", { type: "button", onclick: load }, "Load");
     this.unload = make("button", { type: "button", onclick: () => change(name, "unload", this.node) }, "Unload");
-    for (const button of [this.load, this.unload]) button.append(make("span", { class: "unseen" }, ` ${name}`));
+    const [label, provider] = labelled("Provider", this.provider);
+    for (const node of [this.load, this.unload, label]) node.append(make("span", { class: "unseen" }, ` ${name}`));
     this.node = make(
       "article", { class: "card", "aria-labelledby": id },
       make("div", { class: "head" }, make("h3", { id }, name, " ", make("small", {}, version)), this.state),
       this.verdict, this.problem, list, this.line,
       ...Object.values(this.parts).map((part) => part.details),
-      make("p", { class: "actions" }, this.load, this.unload),
+      make("p", { class: "actions" }, label, provider, this.load, this.unload),
     );
+  }
+
+  /** `providers`: those of the machine that a load can choose. */
+  offer(providers) {
+    if (providers.map((one) => one.id).join() === this.providers.map((one) => one.id).join()) return;
+    const chosen = this.provider.value;
+    this.providers = providers;
+    this.provider.replaceChildren(this.provider.firstChild, ...providers.map((one) => make("option", { value: one.id }, one.id)));
+    this.provider.value = providers.some((one) => one.id === chosen) ? chosen : "";
   }
 
   show(model, time, bounds) {
@@ -194,13 +207,13 @@ class Card {
   }
 }
 
-/** Loads or unloads a model, and says how that ended. */
-export async function change(name, action, busy) {
+/** Loads or unloads a model, and says how that ended. `provider`: of a load, where one was chosen. */
+export async function change(name, action, busy, provider) {
   const verb = action === "load" ? "Loading" : "Unloading";
   announce(`${verb} ${name} …`);
   busy?.setAttribute("aria-busy", "true");
   try {
-    await postJson(pathOf("v2/repository/models", name, action), {});
+    await postJson(pathOf("v2/repository/models", name, action), loadRequest(provider));
     announce(`${name} is ${action}ed.`);
   } catch (error) {
     announce(`${verb} ${name} failed: ${error.message}`);
@@ -249,6 +262,7 @@ export function showOverview(state, time) {
       cards.set(id, new Card(model.name, model.version));
       list.append(cards.get(id).node);
     }
+    cards.get(id).offer(state.server.providers);
     cards.get(id).show(model, time, state.bounds);
   }
   for (const [id, card] of cards) {
