@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpux import _gpux
 from gpux._closing import Closing
-from gpux.embedder import embedding_options, prompt_for
+from gpux.embedder import Embedder, embedding_options, prompt_for
 from gpux.errors import InvalidInput, Usage
+from gpux.pipeline import Pipeline
 from gpux.runtime import require_unicode
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from gpux.embedder import Embedder
-    from gpux.pipeline import Pipeline
-
 # Texts that are taken from an iterator at a time.
 _texts_per_chunk = 4000
+# Behind the last payload: no payload is it.
+_end: Any = object()
 
 
 class Collection(Closing):
@@ -96,6 +96,7 @@ class Collection(Closing):
         """
         if isinstance(texts, str):
             raise Usage("upsert() takes an iterable of texts, and not one")
+        _require_type("embedder", embedder, Embedder)
         prompts = prompt_for(embedder, prompt, prompt_name, "document", "passage", "corpus")
         options = embedding_options(*prompts, normalize, dimensions, max_tokens)
         count = 0
@@ -151,7 +152,10 @@ class Collection(Closing):
             gpux.NotFound (the collection does not exist), gpux.InvalidInput (another model made its vectors),
             gpux.Usage (a hybrid search in a collection of dense vectors; a reranker that ranks no texts).
         """
-        require_unicode(query)
+        _require_type("embedder", embedder, Embedder)
+        if reranker is not None:
+            _require_type("reranker", reranker, Pipeline)
+        _require_text(query)
         prompts = prompt_for(embedder, prompt, prompt_name, "query")
         embedding = embedding_options(*prompts, normalize, dimensions, max_tokens)
         options = _gpux.CollectionSearchOptions(_count(count), _conditions(where), exact, hybrid, embedding)
@@ -198,20 +202,31 @@ def _chunks(texts: Iterable[str], payloads: Iterable[Mapping[str, Any]] | None) 
 
 
 def _pairs(texts: Iterable[str], payloads: Iterable[Mapping[str, Any]] | None) -> Iterator[tuple[str, str]]:
-    given: Iterator[Mapping[str, Any] | None] = repeat({}) if payloads is None else chain(payloads, repeat(None))
+    given: Iterator[Mapping[str, Any]] = repeat({}) if payloads is None else iter(payloads)
     for text in texts:
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"a text is a {type(text).__name__}, and not a str")
-        require_unicode(text)
-        payload = next(given)
-        if payload is None:
+        _require_text(text)
+        payload = next(given, _end)
+        if payload is _end:
             raise InvalidInput("there are fewer payloads than texts")
         yield text, _json(payload)
-    if payloads is not None and next(given) is not None:
+    if payloads is not None and next(given, _end) is not _end:
         raise InvalidInput("there are more payloads than texts")
 
 
+def _require_type(name: str, value: object, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise Usage(f"{name} is a {type(value).__name__}, and not a gpux.{wanted.__name__}")
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InvalidInput(f"a text is a {type(text).__name__}, and not a str")
+    require_unicode(text)
+
+
 def _json(payload: Mapping[str, Any]) -> str:
+    if not isinstance(payload, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"a payload is a {type(payload).__name__}, and not a mapping")
     try:
         written = json.dumps(dict(payload), ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -221,10 +236,12 @@ def _json(payload: Mapping[str, Any]) -> str:
 
 
 def _conditions(where: Mapping[str, str | int | float | bool | None] | None) -> list[str]:
+    if where is not None and not isinstance(where, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise Usage(f"where is a {type(where).__name__}, and not a mapping")
     conditions: list[str] = []
     for key, value in (where or {}).items():
-        if "=" in key:
-            raise Usage(f"where: the key {key!r} has '='")
+        if not isinstance(key, str) or "=" in key:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise Usage(f"where: the key {key!r} is not a str without '='")
         if isinstance(value, Mapping | list | tuple):
             raise Usage(f"where: {key} is a {type(value).__name__}, and not a str, a number, a bool or None")
         conditions.append(f"{key}={_json({'': value})[5:-1]}")

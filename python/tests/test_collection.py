@@ -195,6 +195,9 @@ def test_mistakes(embedder: gpux.Embedder, tmp_path: Path) -> None:
             ([b"a"], None, gpux.InvalidInput, "a text is a bytes"),
             (["a", "b"], [{}], gpux.InvalidInput, "fewer payloads than texts"),
             (["a"], [{}, {}], gpux.InvalidInput, "more payloads than texts"),
+            (["a", "b"], [{}, None], gpux.InvalidInput, "a payload is a NoneType"),
+            (["a"], [[("x", 1)]], gpux.InvalidInput, "a payload is a list"),
+            (["a"], [{}, None], gpux.InvalidInput, "more payloads than texts"),
             (["a"], [{"x": object()}], gpux.InvalidInput, "a mapping of JSON values"),
             (["a"], [{"x": float("nan")}], gpux.InvalidInput, "a mapping of JSON values"),
         ]
@@ -203,9 +206,27 @@ def test_mistakes(embedder: gpux.Embedder, tmp_path: Path) -> None:
                 collection.upsert(embedder, texts, payloads)
         assert collection.count() == 0
         collection.upsert(embedder, TEXTS)
-        for where, message in (({"a=b": 1}, "has '='"), ({"a": [1]}, "is a list"), ({"": 1}, "KEY=VALUE")):
+        conditions: list[tuple[Any, str]] = [
+            ({"a=b": 1}, "without '='"),
+            ({1: 1}, "is not a str"),
+            ({"a": [1]}, "is a list"),
+            ({"": 1}, "KEY=VALUE"),
+            ("kind=shoe", "where is a str"),
+        ]
+        for where, message in conditions:
             with pytest.raises(gpux.Usage, match=message):
-                collection.search(embedder, "a", where=where)  # type: ignore[arg-type]
+                collection.search(embedder, "a", where=where)
+        others: list[tuple[Any, Any, str]] = [
+            ("minilm", None, "embedder is a str, and not a gpux.Embedder"),
+            (embedder, embedder, "reranker is a Embedder, and not a gpux.Pipeline"),
+        ]
+        for model, reranker, message in others:
+            with pytest.raises(gpux.Usage, match=message):
+                collection.search(model, "a", reranker=reranker)
+        with pytest.raises(gpux.Usage, match=r"and not a gpux\.Embedder"):
+            collection.upsert(tmp_path, ["a"])  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        with pytest.raises(gpux.InvalidInput, match="a text is a int"):
+            collection.search(embedder, 5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
         with pytest.raises(gpux.Usage, match="count is 0"):
             collection.search(embedder, "a", 0)
         with gpux.Collection(address) as second, pytest.raises(gpux.Storage, match="another process writes it"):

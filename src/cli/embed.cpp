@@ -265,39 +265,6 @@ bool asks_for_features(const EmbedFlags& flags) {
   return true;
 }
 
-// Stores vectors of texts, some at a time.
-class PointWriter {
- public:
-  PointWriter(const vector_store::StoreUrl& url, const vector_store::CollectionFacts& facts)
-      : store_(vector_store::open_store(url)) {
-    store_->create(facts);
-  }
-
-  void add(const std::string& text, std::vector<float> vector, nlohmann::json payload) {
-    constexpr std::size_t points_at_once = 1000;
-    points_.push_back({.id = point_id(text, payload),
-                       .vector = std::move(vector),
-                       .sparse = {},
-                       .text = text,
-                       .payload = std::move(payload)});
-    if (points_.size() == points_at_once) put();
-  }
-
-  void finish() {
-    put();
-    store_->finish();
-  }
-
- private:
-  void put() {
-    store_->upsert(points_);
-    points_.clear();
-  }
-
-  std::unique_ptr<vector_store::VectorStore> store_;
-  std::vector<vector_store::Point> points_;
-};
-
 void embed_features(const EmbedFlags& flags, const std::optional<vector_store::StoreUrl>& url, const Context& context) {
   const auto refuse = [](std::string_view flag) {
     throw Error(ErrorCode::usage, fmt::format("features of events are made without {}", flag));
@@ -308,13 +275,19 @@ void embed_features(const EmbedFlags& flags, const std::optional<vector_store::S
   if (flags.encoder.representation.value_or(embedding::Representation::dense) != embedding::Representation::dense) {
     refuse("--sparse and --multi-vector");
   }
+  if (flags.encoder.sparse.top_k != 0 || flags.encoder.sparse.threshold != 0) {
+    refuse("--sparse-top-k and --sparse-threshold");
+  }
   const auto start = std::chrono::steady_clock::now();
   const embedding::Texts texts = embedding::texts_of(flags.texts, flags.form);
-  std::optional<PointWriter> points;
+  std::unique_ptr<vector_store::VectorStore> store;
+  std::optional<TextPoints> points;
   std::optional<embedding::VectorWriter> vectors;
   std::uint64_t kept = 0;
   if (url) {
-    points.emplace(*url, daemon::features_facts());
+    store = vector_store::open_store(*url);
+    store->create(daemon::features_facts());
+    points.emplace(*store);
   } else {
     vectors.emplace(embedding::vector_target(flags.output, flags.encoding, flags.resume),
                     embedding::VectorSource{
@@ -337,12 +310,15 @@ void embed_features(const EmbedFlags& flags, const std::optional<vector_store::S
       throw error.within(fmt::format("text {}", kept + count));
     }
     if (points) {
-      points->add(text, std::move(features), texts.fields());
+      points->add(text, std::move(features), {}, texts.fields());
     } else {
       vectors->add(text, features);
     }
   }
-  if (points) points->finish();
+  if (points) {
+    points->put();
+    store->finish();
+  }
   if (vectors) vectors->finish();
   report(flags, context, "text", count, kept, start);
 }

@@ -117,7 +117,8 @@ std::vector<float> features_of(const Event& event) {
 
 Event event_of_text(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text[first] == '{') return read_event(text, {});
+  const bool is_object = first != std::string_view::npos && text[first] == '{';
+  if (is_object || Json::accept(text)) return read_event(text, {});
   Event event;
   event.text = text;
   event.timestamp = event.metadata = "null";

@@ -21,8 +21,8 @@ inline constexpr std::size_t features_dimension = 64;
 /// The features of an event, features_dimension of them, all finite; the same event always gives the same. Pure.
 std::vector<float> features_of(const Event& event);
 
-/// A text as an event: a JSON object is read as one, and any other text is the data of one. Error invalid_input: an
-/// object that is none. Pure.
+/// A text as an event: JSON is read as read_event() does, and any other text is the data of one. Errors of
+/// read_event(), also of what begins like an object and is not JSON. Pure.
 Event event_of_text(std::string_view text);
 
 /// What stands for the digest of a model: SHA-256, in hexadecimal digits, of the definition's name and version. Other

@@ -42,6 +42,8 @@ TextSearch search_of(const CollectionSearchOptions& options) {
     search.filter.push_back(vector_store::parse_condition(condition));
   }
   if (options.reranker == nullptr) return search;
+  // Refuses a model of another task, also where nothing is found.
+  (void)options.reranker->rank({}, {});
   search.rank = [ranker = options.reranker](const std::string& query, const std::vector<std::string>& texts) {
     std::vector<double> scores(texts.size());
     for (const RankedText& one : ranker->rank(query, texts)) scores.at(one.index) = one.score;

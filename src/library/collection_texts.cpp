@@ -70,35 +70,40 @@ std::string point_id(std::string_view text, const PayloadJson& payload) {
       id->dump());
 }
 
+void TextPoints::add(std::string_view text, std::vector<float> vector, vector_store::SparseVector sparse,
+                     PayloadJson payload) {
+  points_.push_back({.id = point_id(text, payload),
+                     .vector = std::move(vector),
+                     .sparse = std::move(sparse),
+                     .text = std::string(text),
+                     .payload = std::move(payload)});
+  if (points_.size() == points_at_once) put();
+}
+
+void TextPoints::put() {
+  store_.upsert(points_);
+  points_.clear();
+}
+
 std::uint64_t store_texts(vector_store::VectorStore& store, const OpenEncoder& encoder, const TextStoring& how,
                           const StoredTextSource& source, const std::function<void()>& on_text) {
   store.create(facts_of(encoder, how.options, how.is_hybrid));
   WaitingPayloads payloads;
-  std::vector<vector_store::Point> points;
+  TextPoints points(store);
   const embedding::TextSource next = [&](std::string& text) {
     PayloadJson payload = PayloadJson::object();
     if (!source(text, payload)) return false;
     payloads.push(std::move(payload));
     return true;
   };
-  const auto put = [&] {
-    store.upsert(points);
-    points.clear();
-  };
   const embedding::EmbeddingSink keep = [&](std::string_view text, const embedding::Embedding& embedding) {
-    PayloadJson payload = payloads.pop();
-    points.push_back({.id = point_id(text, payload),
-                      .vector = embedding.values,
-                      .sparse = {embedding.sparse.indices, embedding.sparse.values},
-                      .text = std::string(text),
-                      .payload = std::move(payload)});
+    points.add(text, embedding.values, {embedding.sparse.indices, embedding.sparse.values}, payloads.pop());
     on_text();
-    if (points.size() == points_at_once) put();
   };
   embedding::EmbedOptions options = how.is_hybrid ? with_sparse(encoder, how.options) : how.options;
   options.representation = embedding::Representation::dense;
   const std::uint64_t count = embedding::embed_all(*encoder.embedder, options, next, how.workers, keep);
-  put();
+  points.put();
   return count;
 }
 

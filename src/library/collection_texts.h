@@ -26,6 +26,22 @@ struct TextStoring {
   unsigned workers = 1;             ///< texts side by side
 };
 
+/// Stores texts with their vectors, some at a time. One thread at a time.
+class TextPoints {
+ public:
+  /// The store must outlive it.
+  explicit TextPoints(vector_store::VectorStore& store) : store_(store) {}
+
+  /// A point's name is point_id(). Errors of VectorStore::upsert().
+  void add(std::string_view text, std::vector<float> vector, vector_store::SparseVector sparse, nlohmann::json payload);
+  /// Stores what is left. The same errors.
+  void put();
+
+ private:
+  vector_store::VectorStore& store_;
+  std::vector<vector_store::Point> points_;
+};
+
 /// Makes the collection where it does not exist, embeds the texts and stores them, some at a time. A point's name is
 /// point_id(). `on_text`: called behind each text that is embedded. Returns the number of texts. finish() of the store
 /// is left to the caller. Errors of VectorStore, embed_all(), facts_of(); what the source throws.

@@ -70,7 +70,11 @@ TEST(EventFeatures, AreFiniteAndTheSameInAnyOrder) {
 
 TEST(EventFeatures, OfTextsThatAreNoEvents) {
   EXPECT_EQ(features_of(event_of_text("ab")), features_of(read_event(R"({"data": "ab"})", {})));
-  EXPECT_EQ(features_of(event_of_text("[1]")), features_of(read_event(R"({"data": "[1]"})", {})));
+  for (const char* json : {"[1]", "\"ab\"", "5", " true "}) {
+    EXPECT_EQ(features_of(event_of_text(json)), features_of(read_event(json, {}))) << json;
+  }
+  EXPECT_EQ(features_of(event_of_text("[1")), features_of(read_event(R"({"data": "[1"})", {})));
+  EXPECT_THROW((void)event_of_text("null"), Error);
   EXPECT_EQ(features_of(event_of_text("")), features_of(event_of_text("")));
   EXPECT_EQ(features_of(event_of_text(R"( {"plugin": "p"})")), features_of(read_event(R"({"plugin": "p"})", {})));
   try {

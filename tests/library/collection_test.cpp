@@ -183,6 +183,9 @@ TEST_F(Collections, ARerankerOrdersWhatWasFound) {
     EXPECT_EQ(hits[i].text, words[expected[i].index]);
     EXPECT_NEAR(hits[i].score, expected[i].score, 1e-5);
   }
+  const Pipeline classifier(test::import_task_folder(folder_, "classify-bert").string());
+  expect_error(ErrorCode::usage, "and text-ranking is requested",
+               [&] { (void)collection.search(embedder, "what", {.where = {"kind=none"}, .reranker = &classifier}); });
 }
 
 TEST_F(Collections, MistakesAreErrors) {
