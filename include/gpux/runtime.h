@@ -26,6 +26,7 @@ namespace gpux {
 namespace runtime {
 class EnsembleSession;
 class SessionReplica;
+class TrialMemory;
 }  // namespace runtime
 
 /// Input for the decision of Runtime::run_sharing().
@@ -160,6 +161,7 @@ class GPUX_API Runtime {
  private:
   friend class runtime::EnsembleSession;
   friend class runtime::SessionReplica;
+  friend class runtime::TrialMemory;
   struct State;
   explicit Runtime(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;

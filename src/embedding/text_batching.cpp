@@ -2,20 +2,24 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/log.h"
+#include "base/sha256.h"
 #include "embedding/near_vectors.h"
 #include "embedding/recorded_texts.h"
 #include "gpux/error.h"
 #include "provider/shape_profile.h"
 #include "provider/table.h"
 #include "runtime/scheduling/batch.h"
+#include "runtime/sharing/trial_memory.h"
 
 namespace gpux::embedding {
 namespace {
@@ -75,51 +79,83 @@ bool same_as_alone(const Runtime& runtime, std::span<const NamedValues> items, c
   return true;
 }
 
-bool try_one_length(const SentenceEncoder& encoder, const Runtime& runtime) {
+// Texts that are to share a run, for each of the lengths that are tried.
+using TriedTexts = std::vector<std::vector<NamedValues>>;
+
+TriedTexts texts_of_trials(const SentenceEncoder& encoder) {
+  TriedTexts all;
   for (const auto& [tokens, count] : trials) {
     if (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens) continue;
-    std::vector<NamedValues> items;
+    std::vector<NamedValues>& items = all.emplace_back();
     for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
-    if (items.size() > 1 && !same_as_alone(runtime, items, nullptr)) return false;
   }
-  return true;
+  return all;
 }
 
-bool try_all_lengths(const SentenceEncoder& encoder, const Runtime& runtime, const runtime::Padding& padding) {
+std::vector<NamedValues> in_one_list(const TriedTexts& texts) {
   std::vector<NamedValues> items;
-  for (const auto& [tokens, count] : trials) {
-    if (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens) continue;
-    for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
-  }
+  for (const std::vector<NamedValues>& group : texts) items.insert(items.end(), group.begin(), group.end());
+  return items;
+}
+
+bool try_one_length(const Runtime& runtime, const TriedTexts& texts) {
+  return std::ranges::all_of(texts, [&](const std::vector<NamedValues>& items) {
+    return items.size() < 2 || same_as_alone(runtime, items, nullptr);
+  });
+}
+
+bool try_all_lengths(const Runtime& runtime, const TriedTexts& texts, const runtime::Padding& padding) {
+  const std::vector<NamedValues> items = in_one_list(texts);
   return items.size() > 1 && same_as_alone(runtime, items, &padding);
 }
 
-// Whether texts of one length that share a run have the numbers of each alone, but for their last digits.
-bool try_throughput(const SentenceEncoder& encoder, const Runtime& runtime, std::int64_t max_rows) {
-  const double rounding = rounding_of(runtime.verdict().precision);
+// Of the first length that there are texts of.
+std::vector<NamedValues> texts_of_throughput(const SentenceEncoder& encoder, std::int64_t max_rows) {
   const auto count = static_cast<std::size_t>(std::min<std::int64_t>(max_rows, 4));
   for (const std::size_t tokens : {std::size_t{8}, std::size_t{16}, std::size_t{32}, encoder.model().max_tokens}) {
     if (tokens == 0 || (encoder.model().max_tokens != 0 && tokens > encoder.model().max_tokens)) continue;
     std::vector<NamedValues> items;
     for (PreparedText& text : texts_of(encoder, tokens, count)) items.push_back(std::move(text.inputs));
-    if (items.size() < 2) continue;
-    const std::vector<NamedValues> together = infer_in_one_run(runtime, items, {}, nullptr);
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const NamedValues alone = runtime.infer(items[i]);
-      for (std::size_t k = 0; k < alone.size(); ++k) {
-        if (!are_near(alone[k].second, together[i].at(k).second, rounding)) return false;
-      }
-    }
-    return true;
+    if (items.size() > 1) return items;
   }
-  return false;
+  return {};
+}
+
+// Whether texts of one length that share a run have the numbers of each alone, but for their last digits.
+bool try_throughput(const Runtime& runtime, const std::vector<NamedValues>& items) {
+  if (items.empty()) return false;
+  const double rounding = rounding_of(runtime.verdict().precision);
+  const std::vector<NamedValues> together = infer_in_one_run(runtime, items, {}, nullptr);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const NamedValues alone = runtime.infer(items[i]);
+    for (std::size_t k = 0; k < alone.size(); ++k) {
+      if (!are_near(alone[k].second, together[i].at(k).second, rounding)) return false;
+    }
+  }
+  return true;
+}
+
+// The numbers that are put in, so that a result is that of no other texts, tokenizer or settings.
+std::string question_of(std::string_view rule, std::span<const NamedValues> items) {
+  Sha256 sum;
+  for (const NamedValues& item : items) {
+    for (const auto& [name, value] : item) {
+      const Tensor* tensor = value.tensor();
+      if (tensor == nullptr) continue;
+      const std::string header =
+          fmt::format("{} {} [{}]\n", name, to_string(tensor->type()), fmt::join(tensor->shape(), ","));
+      sum.update(std::as_bytes(std::span(header)));
+      sum.update(tensor->bytes());
+    }
+  }
+  return fmt::format("{} {}", rule, sum.hex());
 }
 
 // A model that fails together with others is run alone, and tells then what is wrong.
 template <typename Try>
-bool holds(const Try& attempt) {
+bool holds(runtime::TrialMemory& memory, const std::string& question, const Try& attempt) {
   try {
-    return attempt();
+    return memory.holds(question, attempt);
   } catch (const Error& error) {
     log::info("texts that share a run: {}", error.message());
     return false;
@@ -177,6 +213,7 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
   const runtime::BatchLimits of_processor{.max_rows = 16, .max_cost = 256};
   const bool throughput = encoder.batching() == TextBatching::throughput;
   TextSharing found{.limits = {.max_rows = 1}, .padding = nullptr};
+  runtime::TrialMemory memory(runtime);
   found.sharing = runtime.run_sharing({.requests = 1, .sizes = {}});
   if (!found.sharing.shared && found.sharing.source == Source::setting) return found;
   if (!runtime::signature_permits_sharing(runtime.info().signature)) {
@@ -191,22 +228,31 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
       found.sharing.reason += "; only texts of one length share runs: " + encoder.filling_problem();
     }
     bound_rows(runtime.verdict(), found);
-    if (found.limits.max_rows > 1 && !holds([&] { return try_throughput(encoder, runtime, found.limits.max_rows); })) {
-      found.limits = {.max_rows = 1};
-      found.sharing = {false, Source::trial, "vectors together are not near those of each text alone"};
+    if (found.limits.max_rows > 1) {
+      const std::vector<NamedValues> texts = texts_of_throughput(encoder, found.limits.max_rows);
+      if (!holds(memory, question_of("near", texts), [&] { return try_throughput(runtime, texts); })) {
+        found.limits = {.max_rows = 1};
+        found.sharing = {false, Source::trial, "vectors together are not near those of each text alone"};
+      }
     }
   } else if (!on_cpu) {
     // Other devices choose their kernels by size, so that a few runs would prove nothing.
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};
-  } else if (holds([&] { return try_one_length(encoder, runtime); })) {
-    found.limits = of_processor;
-    found.sharing = {true, Source::trial, "vectors were bit-identical together and alone"};
   } else {
-    found.sharing = {false, Source::trial, "vectors were not bit-identical together and alone"};
+    const TriedTexts texts = texts_of_trials(encoder);
+    const auto attempt = [&] { return try_one_length(runtime, texts); };
+    if (holds(memory, question_of("equal in one length", in_one_list(texts)), attempt)) {
+      found.limits = of_processor;
+      found.sharing = {true, Source::trial, "vectors were bit-identical together and alone"};
+    } else {
+      found.sharing = {false, Source::trial, "vectors were not bit-identical together and alone"};
+    }
   }
   if (packs && found.limits.max_rows > 1) {
     auto padding = free_padding(encoder, runtime.info().signature);
-    if (padding != nullptr && holds([&] { return try_all_lengths(encoder, runtime, *padding); })) {
+    const TriedTexts texts = padding == nullptr ? TriedTexts() : texts_of_trials(encoder);
+    const auto attempt = [&] { return try_all_lengths(runtime, texts, *padding); };
+    if (padding != nullptr && holds(memory, question_of("equal in all lengths", in_one_list(texts)), attempt)) {
       found.padding = std::move(padding);
       found.limits.counts_padding = false;
     }

@@ -14,10 +14,13 @@
 #include "base/files.h"
 #include "base/recorded_disk.h"
 #include "gpux/error.h"
+#include "gpux/runtime.h"
+#include "runtime/cpu_runtime.h"
 #include "runtime/scheduling/batch.h"
 #include "runtime/sharing/kept_trials.h"
 #include "runtime/sharing/sharing_trial.h"
 #include "runtime/sharing/trial_inputs.h"
+#include "runtime/sharing/trial_memory.h"
 
 namespace gpux::runtime {
 namespace {
@@ -618,6 +621,37 @@ TEST_F(KeptTrials, AreNotKeptWhereTimeOrMemoryDecided) {
   }
   EXPECT_FALSE(is_worth_keeping({.outcome = Outcome::failed}));
   EXPECT_FALSE(is_worth_keeping({.outcome = Outcome::out_of_time}));
+}
+
+TEST_F(KeptTrials, AreThoseOfEarlierProcesses) {
+  if (!std::filesystem::exists(GPUX_DEPS_DIR "/onnxruntime/lib")) GTEST_SKIP() << "no ONNX Runtime in " GPUX_DEPS_DIR;
+  ::setenv("GPUX_ONNXRUNTIME", GPUX_DEPS_DIR "/onnxruntime/lib", 1);
+  const auto load = [](const char* model, unsigned threads) {
+    LoadOptions options;
+    options.provider = "cpu";
+    options.intra_threads = threads;
+    return Runtime(test_model(model), options);
+  };
+  int attempts = 0;
+  const auto asked = [&](const Runtime& runtime, const char* question, bool result) {
+    return TrialMemory(runtime).holds(question, [&] {
+      ++attempts;
+      return result;
+    });
+  };
+  const Runtime add = load("add", 1);
+  EXPECT_TRUE(asked(add, "one", true));
+  EXPECT_FALSE(asked(add, "two", false));
+  EXPECT_EQ(attempts, 2);
+  EXPECT_TRUE(asked(load("add", 1), "one", false));
+  EXPECT_FALSE(asked(load("add", 1), "two", true));
+  EXPECT_EQ(attempts, 2);
+  EXPECT_FALSE(asked(load("add", 2), "one", false));
+  EXPECT_FALSE(asked(load("scalar", 1), "one", false));
+  EXPECT_EQ(attempts, 4);
+  const auto fails = []() -> bool { throw Error(ErrorCode::resource_exhausted, "no memory"); };
+  EXPECT_THROW((void)TrialMemory(add).holds("three", fails), Error);
+  EXPECT_TRUE(asked(add, "three", true));
 }
 
 }  // namespace
