@@ -78,8 +78,12 @@ int main(int argc, char** argv) {
   const auto target = open_store(parse_store_url(argv[1]));
   Json out = Json::object();
   if (!target->facts()) {
-    target->create(
-        {.model = "bench", .digest = "sha256:bench", .precision = "fp32", .dimension = dimension, .prompt = {}});
+    target->create({.model = "bench",
+                    .digest = "sha256:bench",
+                    .precision = "fp32",
+                    .dimension = dimension,
+                    .is_normalized = true,
+                    .prompt = {}});
     auto start = Clock::now();
     store(*target, vectors);
     out["store_s"] = seconds_since(start);

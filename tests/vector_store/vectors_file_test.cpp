@@ -365,6 +365,16 @@ TEST(Distance, OrdersAsTheExactSearchDoes) {
       }
     }
   }
+  // Among vectors of the length 1, the product has the order of the angle.
+  std::vector<float> left = random_vector(random, 40), near = left, far = random_vector(random, 40);
+  near[0] += 0.1F;
+  for (std::vector<float>* vector : {&near, &far}) {
+    float squares = 0;
+    for (const float element : *vector) squares += element * element;
+    for (float& element : *vector) element /= std::sqrt(squares);
+  }
+  const Distance of_unit_vectors = distance_of(Similarity::cosine, true);
+  EXPECT_LT(of_unit_vectors(left.data(), near.data(), 40), of_unit_vectors(left.data(), far.data(), 40));
   const float nan = std::nanf("");
   EXPECT_FALSE(std::isnan(distance_of(Similarity::cosine)(&nan, &nan, 1)));
 }

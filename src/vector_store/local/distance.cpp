@@ -7,12 +7,12 @@
 namespace gpux::vector_store {
 namespace {
 
-// Eight sums at a time are one register with AVX2; two of them, so that an addition need not wait for the one before.
-constexpr std::size_t lanes = 8, step = 2 * lanes;
+// Eight sums at a time are one register with AVX2; four of them, so that an addition need not wait for the one before.
+constexpr std::size_t lanes = 8, chains = 4, step = chains * lanes;
 using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
 
 struct Sums {
-  Lanes first{}, second{};
+  Lanes chain[chains]{};
 };
 
 inline __attribute__((always_inline)) void load(Lanes& values, const float* from) {
@@ -20,9 +20,9 @@ inline __attribute__((always_inline)) void load(Lanes& values, const float* from
 }
 
 inline __attribute__((always_inline)) float sum_of(const Sums& sums) {
-  const Lanes both = sums.first + sums.second;
+  const Lanes all = (sums.chain[0] + sums.chain[1]) + (sums.chain[2] + sums.chain[3]);
   float sum = 0;
-  for (std::size_t i = 0; i < lanes; ++i) sum += both[i];
+  for (std::size_t i = 0; i < lanes; ++i) sum += all[i];
   return sum;
 }
 
@@ -37,12 +37,12 @@ inline __attribute__((always_inline)) void for_elements(const float* left, const
   Lanes x, y;
   std::size_t at = 0;
   for (; at + step <= dimension; at += step) {
-    load(x, left + at);
-    load(y, right + at);
-    add(x, y, &Sums::first);
-    load(x, left + at + lanes);
-    load(y, right + at + lanes);
-    add(x, y, &Sums::second);
+#pragma GCC unroll 4
+    for (std::size_t chain = 0; chain < chains; ++chain) {
+      load(x, left + at + chain * lanes);
+      load(y, right + at + chain * lanes);
+      add(x, y, chain);
+    }
   }
   for (; at < dimension; ++at) add_one(left[at], right[at]);
 }
@@ -54,10 +54,10 @@ inline GPUX_ALWAYS_INLINE float cosine(const float* left, const float* right, st
   float product = 0, squares = 0, others = 0;
   for_elements(
       left, right, dimension,
-      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE {
-        products.*half += x * y;
-        lefts.*half += x * x;
-        rights.*half += y * y;
+      [&](const Lanes& x, const Lanes& y, std::size_t chain) GPUX_ALWAYS_INLINE {
+        products.chain[chain] += x * y;
+        lefts.chain[chain] += x * x;
+        rights.chain[chain] += y * y;
       },
       [&](float x, float y) GPUX_ALWAYS_INLINE {
         product += x * y;
@@ -74,7 +74,7 @@ inline GPUX_ALWAYS_INLINE float dot(const float* left, const float* right, std::
   float product = 0;
   for_elements(
       left, right, dimension,
-      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE { products.*half += x * y; },
+      [&](const Lanes& x, const Lanes& y, std::size_t chain) GPUX_ALWAYS_INLINE { products.chain[chain] += x * y; },
       [&](float x, float y) GPUX_ALWAYS_INLINE { product += x * y; });
   return finite(-(product + sum_of(products)));
 }
@@ -84,7 +84,8 @@ inline GPUX_ALWAYS_INLINE float euclidean(const float* left, const float* right,
   float sum = 0;
   for_elements(
       left, right, dimension,
-      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE { squares.*half += (x - y) * (x - y); },
+      [&](const Lanes& x, const Lanes& y, std::size_t chain)
+          GPUX_ALWAYS_INLINE { squares.chain[chain] += (x - y) * (x - y); },
       [&](float x, float y) GPUX_ALWAYS_INLINE { sum += (x - y) * (x - y); });
   return finite(sum + sum_of(squares));
 }
@@ -94,9 +95,9 @@ inline GPUX_ALWAYS_INLINE float manhattan(const float* left, const float* right,
   float sum = 0;
   for_elements(
       left, right, dimension,
-      [&](const Lanes& x, const Lanes& y, Lanes Sums::*half) GPUX_ALWAYS_INLINE {
+      [&](const Lanes& x, const Lanes& y, std::size_t chain) GPUX_ALWAYS_INLINE {
         const Lanes difference = x - y;
-        sums.*half += difference < 0 ? -difference : difference;
+        sums.chain[chain] += difference < 0 ? -difference : difference;
       },
       [&](float x, float y) GPUX_ALWAYS_INLINE { sum += std::fabs(x - y); });
   return finite(sum + sum_of(sums));
@@ -119,7 +120,8 @@ GPUX_DISTANCE(manhattan)
 
 }  // namespace
 
-Distance distance_of(Similarity similarity) {
+Distance distance_of(Similarity similarity, bool is_normalized) {
+  if (similarity == Similarity::cosine && is_normalized) similarity = Similarity::dot;
   const bool has_avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   switch (similarity) {
     case Similarity::dot:

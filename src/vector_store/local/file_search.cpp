@@ -142,7 +142,8 @@ Matches search_file(const SearchedFile& searched, const SearchRequest& asked) {
     const auto passes = [&](std::uint32_t index) { return is_wanted(searched, request.filter, index); };
     std::vector<std::uint32_t> found =
         searched.graph->search(request.vector.data(), request.count, candidates_of(request), searched.points.vectors(),
-                               distance_of(searched.file.facts.distance), searched.file.facts.dimension, passes);
+                               distance_of(searched.file.facts.distance, searched.file.facts.is_normalized),
+                               searched.file.facts.dimension, passes);
     std::ranges::sort(found);
     found.erase(std::unique(found.begin(), found.end()), found.end());
     if (!found.empty()) add_scores(searched, request, found, matches);

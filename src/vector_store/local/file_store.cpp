@@ -271,7 +271,8 @@ void FileStore::add_graph() {
   for (std::uint32_t index = 0; index < read_->content.points; ++index) {
     if (read_->points.is_current(index)) current.push_back(index);
   }
-  const auto graph = Graph::build(current, read_->points.vectors(), distance_of(read_->content.facts.distance),
+  const auto graph = Graph::build(current, read_->points.vectors(),
+                                  distance_of(read_->content.facts.distance, read_->content.facts.is_normalized),
                                   read_->content.facts.dimension, usable_processors(Machine::this_one()));
   append(graph_segment(graph->bytes(), read_->content.points));
 }
