@@ -107,6 +107,8 @@ struct Completion {
   std::string stop_text;                    ///< of GenerationSettings::stop, the one that ended the text
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;                ///< of the prompt, whose keys and values were there
+  std::size_t draft_tokens = 0;                 ///< that were guessed and run
+  std::size_t accepted_draft_tokens = 0;        ///< of those, the ones that the model chose
   std::chrono::duration<double> queue_time{0};  ///< until its first run
   std::chrono::duration<double> time_to_first_token{0};
   std::chrono::duration<double> time{0};  ///< of all tokens, with the first one
@@ -233,6 +235,10 @@ struct GeneratorOptions {
   std::uint64_t cache_bytes = 0;   ///< of keys and values; 0: half of the memory that models leave, for all generators
   std::size_t prompt_chunk = 256;  ///< tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536
   bool reuses_prefixes = true;     ///< the keys and values of earlier prompts serve prompts that begin alike
+  /// Tokens are guessed by what followed the same tokens earlier in the text, and several run at once, where the
+  /// provider computes each as it does alone and where it pays. Changes no token.
+  bool prompt_lookup = true;
+  CachePrecision cache_precision = CachePrecision::automatic;  ///< of keys and values
   std::function<void(LoadPhase phase)> on_load = {};  ///< is called as each phase of loading begins, on the loading
                                                       ///< thread; what it throws ends the loading
 };

@@ -36,7 +36,8 @@ enum class Optimization : std::uint8_t { disabled, basic, extended, layout, all 
 /// GroupQueryAttention alone.
 enum class CachePrecision : std::uint8_t {
   as_written,  ///< in the model
-  automatic,   ///< in float16 where the first provider has that operator for float16, and not for float32
+  automatic,   ///< in float16 where the first provider has that operator for float16, and not for float32, or reads
+               ///< both alike (gpux's decoder provider) and the weights are quantized in blocks
   float16,     ///< in half the memory
 };
 

@@ -420,6 +420,12 @@ class Completion:
     def cached_tokens(self) -> int:
         """Those of the prompt whose keys and values were in memory."""
     @property
+    def draft_tokens(self) -> int:
+        """Tokens that were guessed and run."""
+    @property
+    def accepted_draft_tokens(self) -> int:
+        """Of those, the ones that the model chose."""
+    @property
     def queue_time(self) -> float:
         """Seconds until its first run."""
     @property

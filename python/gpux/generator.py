@@ -32,6 +32,8 @@ arguments that are valid against the function's parameters, and reasoning before
 """
 Reasoning: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a model thinks before it answers, from nothing to as much as it can."""
+CachePrecision: TypeAlias = Literal["auto", "model", "float16"]
+"""How keys and values are stored: as the provider reads them best, as in the model's file, or in half the memory."""
 LoadPhase: TypeAlias = Literal["reading", "session", "first_run", "ready"]
 """What loading a model does.
 
@@ -205,6 +207,9 @@ class Generator(Closing):
         cache_bytes: of keys and values; None: half of the memory that models leave, which all generators share.
         prompt_chunk: tokens of a prompt in a run, between which other texts go on; even, 2 to 65,536.
         reuse_prefixes: the keys and values of earlier prompts serve prompts that begin alike.
+        prompt_lookup: tokens are guessed by what followed the same tokens earlier in the text, and several run at once,
+            where the provider computes each as it does alone and where it pays. Changes no token.
+        cache_precision: of keys and values: "auto", "model" (as in the model's file) or "float16".
         progress: called with a LoadPhase as each phase of loading begins.
         strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
@@ -224,6 +229,8 @@ class Generator(Closing):
         cache_bytes: int | None = None,
         prompt_chunk: int = 256,
         reuse_prefixes: bool = True,
+        prompt_lookup: bool = True,
+        cache_precision: CachePrecision = "auto",
         progress: Callable[[LoadPhase], object] | None = None,
         strict: Strict = False,
         threads: int | None = None,
@@ -243,7 +250,10 @@ class Generator(Closing):
             timeout=timeout,
             options=options,
         )
-        engine: dict[str, object] = {"reuses_prefixes": bool(reuse_prefixes)}
+        engine: dict[str, object] = {"reuses_prefixes": bool(reuse_prefixes), "prompt_lookup": bool(prompt_lookup)}
+        if cache_precision not in ("auto", "model", "float16"):
+            raise Usage(f"cache_precision is {cache_precision!r}; accepted: auto, model, float16")
+        engine["cache_precision"] = cache_precision
         counts = {
             "context_length": context_length,
             "max_sequences": max_sequences,
@@ -614,4 +624,4 @@ def _messages(messages: object) -> list[tuple[str, str, str, list[_Call], str, s
     return [_message(one, f"messages[{index}]") for index, one in enumerate(cast("Iterable[object]", messages))]
 
 
-__all__ = ["ChatStream", "GenerationSettings", "Generator", "LoadPhase", "Message", "TextStream"]
+__all__ = ["CachePrecision", "ChatStream", "GenerationSettings", "Generator", "LoadPhase", "Message", "TextStream"]

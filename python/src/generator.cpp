@@ -148,6 +148,13 @@ GeneratorOptions to_options(const nb::dict& values) {
       options.cache_bytes = nb::cast<std::uint64_t>(value);
     } else if (name == "prompt_chunk") {
       options.prompt_chunk = nb::cast<std::size_t>(value);
+    } else if (name == "cache_precision") {
+      const auto precision = nb::cast<std::string>(value);
+      options.cache_precision = precision == "float16" ? CachePrecision::float16
+                                : precision == "model" ? CachePrecision::as_written
+                                                       : CachePrecision::automatic;
+    } else if (name == "prompt_lookup") {
+      options.prompt_lookup = nb::cast<bool>(value);
     } else {
       options.reuses_prefixes = nb::cast<bool>(value);
     }
@@ -350,6 +357,8 @@ void bind_results(nb::module_& module) {
       .def_ro("stop_text", &Completion::stop_text)
       .def_ro("prompt_tokens", &Completion::prompt_tokens)
       .def_ro("cached_tokens", &Completion::cached_tokens)
+      .def_ro("draft_tokens", &Completion::draft_tokens)
+      .def_ro("accepted_draft_tokens", &Completion::accepted_draft_tokens)
       .def_prop_ro("queue_time", [](const Completion& one) { return one.queue_time.count(); })
       .def_prop_ro("time_to_first_token", [](const Completion& one) { return one.time_to_first_token.count(); })
       .def_prop_ro("time", [](const Completion& one) { return one.time.count(); })

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/own_program.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
@@ -13,6 +14,7 @@
 #include "cli/bench_output.h"
 #include "cli/child.h"
 #include "cli/command.h"
+#include "cli/generation_flags.h"
 #include "cli/inputs.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
@@ -41,6 +43,7 @@ struct BenchFlags {
   std::vector<std::string> providers;
   std::optional<std::uint64_t> runs, warmup;
   std::optional<std::size_t> prompt_tokens, generate_tokens, users;
+  CachePrecision cache_precision = CachePrecision::automatic;
   std::optional<double> seconds;
   std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
   bool compare = false;    // with that model's answers on the CPU
@@ -79,6 +82,9 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   GeneratorOptions options;
   options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
   options.reuses_prefixes = false;
+  // What a model makes of random tokens repeats itself as no text of its users does.
+  options.prompt_lookup = false;
+  options.cache_precision = flags.cache_precision;
   const std::unique_ptr<generation::Engine> engine = open_generator(model).load(options);
   if (const auto absence = provider::absence_of(engine->runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
@@ -88,7 +94,8 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   load.users = flags.users.value_or(load.users);
   load.rounds = flags.runs.value_or(load.rounds);
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
-  print_generation_benchmark(context, *engine, load, flags.output);
+  const unsigned threads = model.settings.options.intra_threads.value_or(usable_processors(Machine::this_one()));
+  print_generation_benchmark(context, *engine, load, threads, flags.output);
 }
 
 void measure_here(const BenchFlags& flags, Context& context) {
@@ -210,6 +217,7 @@ void add_bench(CLI::App& program, Context& context) {
                       "models that generate text: tokens of a prompt (default 512)");
   command->add_option("--generate-tokens", flags->generate_tokens, "the same: tokens after it (default 128)");
   command->add_option("--users", flags->users, "the same: prompts at once, 1 to 256 (default 1)");
+  add_cache_precision_flag(*command, flags->cache_precision);
   add_input_flags(*command, flags->inputs);
   add_synthetic_flags(*command, flags->synthetic);
   command->add_option("-o,--output", flags->output, "write the figures as JSON to this file instead of printing them");

@@ -12,6 +12,7 @@
 #include "base/standard_streams.h"
 #include "cli/flag_names.h"
 #include "cli/table.h"
+#include "generation/read_rate.h"
 #include "gpux/error.h"
 #include "runtime/scheduling/batch.h"
 
@@ -65,6 +66,14 @@ std::string bytes(const Json& value) {
   return format_bytes(value.get<std::uint64_t>());
 }
 
+std::string bytes_per_second(const Json& value) {
+  return fmt::format("{:.1f} GB/s", value.get<double>() / 1e9);
+}
+
+std::string percent(const Json& value) {
+  return fmt::format("{:.0f} %", 100 * value.get<double>());
+}
+
 std::string benchmark_table(const std::vector<Json>& results) {
   struct Row {
     const char* title;
@@ -72,13 +81,16 @@ std::string benchmark_table(const std::vector<Json>& results) {
     std::string (*written)(const Json& value);
   };
 
-  constexpr std::array<Row, 21> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
+  constexpr std::array<Row, 24> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
                                       {"generate", "generate_tokens_per_second", tokens_per_second},
                                       {"first token", "first_token_ms", milliseconds},
                                       {"token gap, median", "token_gap_median_ms", milliseconds},
                                       {"token gap, p99", "token_gap_p99_ms", milliseconds},
                                       {"token gap, max", "token_gap_max_ms", milliseconds},
                                       {"keys and values", "cache_bytes", bytes},
+                                      {"read for a step", "step_bytes", bytes},
+                                      {"memory gives", "read_bytes_per_second", bytes_per_second},
+                                      {"of it, used", "share_of_reads", percent},
                                       {"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
@@ -179,11 +191,17 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
 }
 
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
-                                const std::string& file) {
+                                unsigned threads, const std::string& file) {
   load.progress = [&](double done) { draw_progress(context, done, "measuring"); };
   const generation::GenerationFigures figures = generation::measure(engine, load);
   const Verdict& verdict = engine.runtime().verdict();
+  const std::uint64_t step_bytes = engine.runtime().info().total_bytes() +
+                                   engine.memory_needed(load.users * (load.prompt_tokens + load.generate_tokens / 2));
+  const double rate = generation::read_rate(threads, step_bytes);
+  const double share =
+      figures.generate_tokens_per_second / static_cast<double>(load.users) * static_cast<double>(step_bytes) / rate;
   say(context, line_of(verdict));
+  say(context, generation::limit_line(share, load.users));
   const Json json{{"provider", verdict.requested},
                   {"prompt_tokens", load.prompt_tokens},
                   {"generate_tokens", load.generate_tokens},
@@ -195,6 +213,9 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
                   {"token_gap_p99_ms", figures.token_gap_p99_ms},
                   {"token_gap_max_ms", figures.token_gap_max_ms},
                   {"cache_bytes", figures.cache_bytes},
+                  {"step_bytes", step_bytes},
+                  {"read_bytes_per_second", rate},
+                  {"share_of_reads", share},
                   {"runs", figures.rounds},
                   {"load_ms", engine.runtime().load_time().count()},
                   {"peak_memory_bytes", peak_resident_bytes()},

@@ -36,9 +36,10 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
 void print_benchmark(const Context& context, const Runtime& runtime, const MadeInputs& inputs,
                      const BenchmarkOptions& options, const std::string& file);
 
-/// Measures prompts and texts of a model that generates text, and prints the figures likewise.
+/// Measures prompts and texts of a model that generates text, and how fast `threads` threads read what a step reads,
+/// and prints the figures likewise.
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
-                                const std::string& file);
+                                unsigned threads, const std::string& file);
 
 /// The result of a provider that was not measured: {"provider", "error": {"code", "exit_code", "message"}}; with a
 /// member "reason" where the provider did not run.

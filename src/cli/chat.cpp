@@ -139,6 +139,7 @@ void add_chat(CLI::App& program, Context& context) {
   command->add_option("--template-values", flags->options.template_values,
                       "more values of the chat template, as a JSON object: {\"enable_thinking\": false}");
   add_generation_flags(*command, flags->generation);
+  add_engine_flags(*command, flags->engine);
   add_load_flags(*command, flags->load);
   add_isolation_flag(*command, flags->load, WorkerUse::restarted);
   add_timeout_flag(*command, flags->load);

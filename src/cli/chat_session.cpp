@@ -70,7 +70,7 @@ ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load));
   generation::ModelChat chat = open.read_chat();
   (void)chat.require_prompt();
-  return {.name = open.model.located.name, .chat = std::move(chat), .engine = open.load()};
+  return {.name = open.model.located.name, .chat = std::move(chat), .engine = open.load(flags.engine.options())};
 }
 
 void ChatSession::set_system(const std::string& text) {

@@ -22,6 +22,7 @@ struct ChatFlags {
   std::optional<std::string> message;
   ChatOptions options;
   GenerationFlags generation;
+  EngineFlags engine;
   LoadRequest load;
 };
 

@@ -26,6 +26,7 @@ struct GenerateFlags {
   std::string model, pull;
   std::optional<std::string> prompt;
   GenerationFlags generation;
+  EngineFlags engine;
   LoadRequest load;
 };
 
@@ -43,7 +44,7 @@ void generate(const GenerateFlags& flags, const Context& context) {
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(open.tokenizer, prompt_of(flags));
   request.settings = settings;
-  const std::unique_ptr<generation::Engine> engine = open.load();
+  const std::unique_ptr<generation::Engine> engine = open.load(flags.engine.options());
   const Verdict verdict = engine->verdict();
   say(context, line_of(verdict));
   request.arrived = std::chrono::steady_clock::now();  // loading is not part of the time to the first token
@@ -78,6 +79,7 @@ void add_generate(CLI::App& program, Context& context) {
   add_pull_flag(*command, flags->pull);
   command->add_option("PROMPT", flags->prompt, "the text to continue; '-', or none and a pipe: standard input");
   add_generation_flags(*command, flags->generation);
+  add_engine_flags(*command, flags->engine);
   add_load_flags(*command, flags->load);
   add_isolation_flag(*command, flags->load, WorkerUse::once);
   add_timeout_flag(*command, flags->load);

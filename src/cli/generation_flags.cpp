@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include <CLI/App.hpp>
@@ -148,19 +149,49 @@ GenerationSettings ChosenSettings::settings() const {
   return settings_of(flags_with(chosen_));
 }
 
+GeneratorOptions EngineFlags::options() const {
+  GeneratorOptions options;
+  options.prompt_lookup = !no_prompt_lookup;
+  options.cache_precision = cache_precision;
+  return options;
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
+                   "compute each token in a step of its own, also if the text repeats itself");
+  add_cache_precision_flag(command, flags.cache_precision);
+}
+
+void add_cache_precision_flag(CLI::App& command, CachePrecision& precision) {
+  static const std::map<std::string, CachePrecision> names{
+      {"auto", CachePrecision::automatic}, {"model", CachePrecision::as_written}, {"float16", CachePrecision::float16}};
+  command
+      .add_option_function<std::string>(
+          "--cache-precision", [&precision](const std::string& name) { precision = names.at(name); },
+          "keys and values: auto (default), model (as in the model's file) or float16")
+      ->check(CLI::IsMember({"auto", "model", "float16"}));
+}
+
 std::string figures_line(const Completion& completion) {
   const double after_first = (completion.time - completion.time_to_first_token).count();
   const std::size_t count = completion.tokens.size();
-  return fmt::format("{} after a prompt of {} ({}): first after {:.0f} ms, then {:.1f} tokens/s",
-                     counted(count, "token"), completion.prompt_tokens, to_string(completion.reason),
-                     completion.time_to_first_token.count() * 1e3,
-                     count < 2 ? 0.0 : static_cast<double>(count - 1) / std::max(after_first, 1e-9));
+  std::string line =
+      fmt::format("{} after a prompt of {} ({}): first after {:.0f} ms, then {:.1f} tokens/s", counted(count, "token"),
+                  completion.prompt_tokens, to_string(completion.reason), completion.time_to_first_token.count() * 1e3,
+                  count < 2 ? 0.0 : static_cast<double>(count - 1) / std::max(after_first, 1e-9));
+  if (completion.draft_tokens != 0) {
+    line +=
+        fmt::format("; {} of {} guessed tokens were right", completion.accepted_draft_tokens, completion.draft_tokens);
+  }
+  return line;
 }
 
 void add_figures(nlohmann::ordered_json& document, const Completion& completion) {
   document["finish_reason"] = to_string(completion.reason);
   document["prompt_tokens"] = completion.prompt_tokens;
   document["completion_tokens"] = completion.tokens.size();
+  document["draft_tokens"] = completion.draft_tokens;
+  document["accepted_draft_tokens"] = completion.accepted_draft_tokens;
   document["tokens"] = completion.tokens;
   document["time_to_first_token_ms"] = completion.time_to_first_token.count() * 1e3;
   document["time_ms"] = completion.time.count() * 1e3;

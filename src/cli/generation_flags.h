@@ -25,6 +25,17 @@ struct GenerationFlags {
 
 void add_generation_flags(CLI::App& command, GenerationFlags& flags);
 
+/// How texts are computed, whatever they are.
+struct EngineFlags {
+  bool no_prompt_lookup = false;
+  CachePrecision cache_precision = CachePrecision::automatic;
+
+  [[nodiscard]] GeneratorOptions options() const;
+};
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_cache_precision_flag(CLI::App& command, CachePrecision& precision);
+
 /// Checked. Errors usage; of reading the files that flags name.
 GenerationSettings settings_of(const GenerationFlags& flags);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/memory_size.h"
+#include "cli/generation_flags.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
 #include "cli/setting_flags.h"
@@ -151,6 +152,9 @@ void add_scheduling(CLI::App& command, server::ServingFlags& flags) {
       ->transform(CLI::Validator(bytes_of_size, "SIZE"));
   command.add_flag("--no-prefix-caching", flags.no_prefix_caching,
                    "compute each prompt as a whole, also if an earlier one began alike");
+  command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
+                   "compute each generated token in a step of its own, also if the text repeats itself");
+  add_cache_precision_flag(command, flags.cache_precision);
 }
 
 void add_limits(CLI::App& command, ServeFlags& flags) {

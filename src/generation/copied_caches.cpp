@@ -39,7 +39,8 @@ CopiedCaches::CopiedCaches(runtime::SessionReplica& session, const DecoderSignat
       none_(Tensor::allocate(signature.cache.type, {1, signature.cache.heads, 0, signature.cache.head_size})),
       slots_(slots, std::vector<DeviceTensor>(signature.cache.arrays, none_)) {}
 
-Tensor CopiedCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
+Tensor CopiedCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
+  require_last_logits(wanted);
   std::vector<Tensor> parts;
   for (std::size_t i = 0; i < rows.size(); ++i) parts.push_back(run_one(first_slot + i, rows[i]));
   return joined_rows(parts);

@@ -13,7 +13,7 @@ class CopiedCaches : public SequenceCaches {
   /// `session` and `signature` must outlive this object.
   CopiedCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots);
 
-  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) override;
 
   void copy(std::size_t from, std::size_t to, std::size_t tokens) override;
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept override;

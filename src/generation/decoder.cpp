@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "generation/make_caches.h"
+#include "gpux/error.h"
+#include "provider/table.h"
 
 namespace gpux::generation {
 namespace {
@@ -18,6 +21,12 @@ bool computes_pairs(const Runtime& runtime) {
   return std::ranges::any_of(runtime.placement(), [&](const Runtime::PlacedNode& node) {
     return node.operator_type == product && node.provider == "cpu";
   });
+}
+
+bool may_run_ahead(const Runtime& runtime, const DecoderSignature& signature) {
+  const std::vector<std::string>& active = runtime.verdict().active;
+  const provider::ProviderRow* const row = active.size() == 1 ? provider::find_row(active.front()) : nullptr;
+  return row != nullptr && row->gives_all_logits && signature.writes_in_place;
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ Verdict Decoder::verdict() const {
 
 void Decoder::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
   caches_->compare_rows(vocabulary, max_tokens);
+  runs_ahead_ = max_tokens > 1 && may_run_ahead(runtime_, signature_) && finds_equal_logits(vocabulary);
   if (!needs_pairs_ || !can_batch()) return;
   needs_pairs_ = false;
   // Two tokens: the row of one that a model never learnt may be zeros, which any kernel computes alike.
@@ -60,6 +70,28 @@ void Decoder::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
       const auto row = together.bytes().subspan(i * alone.byte_size(), alone.byte_size());
       needs_pairs_ = needs_pairs_ || !std::ranges::equal(row, alone.bytes());
     }
+  }
+}
+
+// The library beside gpux may be of another build.
+bool Decoder::finds_equal_logits(std::size_t vocabulary) {
+  const std::array<std::uint32_t, 2> tokens{static_cast<std::uint32_t>(vocabulary / 2),
+                                            static_cast<std::uint32_t>(vocabulary / 3)};
+  try {
+    const std::array<Row, 2> ahead{Row{0, tokens}, Row{0, tokens}};
+    const Tensor together = run(1, ahead, LogitRows::all);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const Row row{i, std::span(tokens).subspan(i, 1)};
+      const Tensor alone = run(0, {&row, 1});
+      for (std::size_t k = 0; k < ahead.size(); ++k) {
+        const auto bytes = together.bytes().subspan((k * tokens.size() + i) * alone.byte_size(), alone.byte_size());
+        if (!std::ranges::equal(bytes, alone.bytes())) return false;
+      }
+    }
+    return true;
+  } catch (const Error& error) {
+    log::info("tokens are not guessed: {}", error.message());
+    return false;
   }
 }
 

@@ -27,14 +27,15 @@ class Decoder {
 
   using Row = DecoderRow;
 
-  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
-  /// Returns the logits of each row's last token, float32[rows, vocabulary]. reserve() must have been called for these
-  /// positions. Errors as of SequenceCaches::run().
-  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const Row> rows) { return caches_->run(first_slot, rows); }
+  /// SequenceCaches::run(). reserve() must have been called for these positions.
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const Row> rows, LogitRows wanted = LogitRows::last) {
+    return caches_->run(first_slot, rows, wanted);
+  }
 
-  /// Finds out whether needs_pairs() and, on a device, whether it can_batch(), by runs in the slots 0 to 2, whose first
-  /// positions are overwritten: it depends on the sizes of blocks, and on the processor or device. `vocabulary`: tokens
-  /// there are. `max_tokens`: of a slot. reserve() has made room for one of each. Errors as run().
+  /// Finds out whether needs_pairs(), whether it runs_ahead() and, on a device, whether it can_batch(), by runs in the
+  /// slots 0 to 2, whose first positions are overwritten: it depends on the provider, the sizes of blocks, and the
+  /// processor or device. `vocabulary`: tokens there are. `max_tokens`: of a slot. reserve() has made room for two of
+  /// each. Errors as run().
   void compare_rows(std::size_t vocabulary, std::size_t max_tokens);
 
   /// Ends the run that is under way, with Error interrupted. From any thread.
@@ -64,6 +65,10 @@ class Decoder {
   /// otherwise. True of all such models before compare_rows().
   [[nodiscard]] bool needs_pairs() const noexcept { return needs_pairs_; }
 
+  /// Whether LogitRows::all is supported, and a token's logits are bit for bit those of a run of its own: tokens that
+  /// are only guessed can run with the one before them. False before compare_rows().
+  [[nodiscard]] bool runs_ahead() const noexcept { return runs_ahead_; }
+
   [[nodiscard]] const DecoderSignature& signature() const noexcept { return signature_; }
 
   [[nodiscard]] const Runtime& runtime() const noexcept { return runtime_; }
@@ -74,7 +79,9 @@ class Decoder {
  private:
   Runtime runtime_;
   DecoderSignature signature_;
-  bool needs_pairs_ = false;
+  [[nodiscard]] bool finds_equal_logits(std::size_t vocabulary);
+
+  bool needs_pairs_ = false, runs_ahead_ = false;
   std::unique_ptr<runtime::SessionReplica> session_;
   std::unique_ptr<SequenceCaches> caches_;
 };

@@ -149,7 +149,8 @@ SignatureEntry entry_of(std::string name, ElementType type) {
 NamedValues values_of(const DecoderCall& call) {
   Writer writer;
   for (const CacheChange& change : call.changes) std::visit(writer, change);
-  std::vector<std::int64_t> rows{static_cast<std::int64_t>(call.number), static_cast<std::int64_t>(call.first_slot)};
+  std::vector<std::int64_t> rows{static_cast<std::int64_t>(call.number), static_cast<std::int64_t>(call.first_slot),
+                                 call.wanted == LogitRows::all ? 1 : 0};
   for (const std::size_t past : call.past) rows.push_back(static_cast<std::int64_t>(past));
   const std::vector<std::int64_t> tokens(call.tokens.begin(), call.tokens.end());
   const auto texts = static_cast<std::int64_t>(writer.texts.size());
@@ -165,10 +166,12 @@ DecoderCall decoder_call_from(const NamedValues& values) {
                 tensor_of(values, 1, ElementType::string).strings());
   while (!reader.is_at_end()) call.changes.push_back(reader.change());
   const std::span<const std::int64_t> rows = tensor_of(values, 2, ElementType::int64).as<std::int64_t>();
-  constexpr std::size_t head = 2;
+  constexpr std::size_t head = 3;
   if (rows.size() < head || std::ranges::any_of(rows, [](std::int64_t value) { return value < 0; })) fail();
   call.number = static_cast<std::uint64_t>(rows[0]);
   call.first_slot = static_cast<std::size_t>(rows[1]);
+  if (rows[2] > 1) fail();
+  call.wanted = rows[2] == 1 ? LogitRows::all : LogitRows::last;
   for (const std::int64_t past : rows.subspan(head)) call.past.push_back(static_cast<std::size_t>(past));
   for (const std::int64_t token : tensor_of(values, 3, ElementType::int64).as<std::int64_t>()) {
     if (token < 0 || token > std::numeric_limits<std::uint32_t>::max()) fail();

@@ -64,6 +64,7 @@ struct DecoderCall {
   std::size_t first_slot = 0;
   std::vector<std::size_t> past;      ///< of each row
   std::vector<std::uint32_t> tokens;  ///< of all rows, each as many
+  LogitRows wanted = LogitRows::last;
 
   bool operator==(const DecoderCall&) const = default;
 };
@@ -76,7 +77,7 @@ DecoderCall decoder_call_from(const NamedValues& values);
 struct DecoderAnswer {
   bool can_batch = false;
   std::string note;  ///< empty: none
-  Tensor logits;     ///< float32[rows, vocabulary]; [0, 0] without a run
+  Tensor logits;     ///< float32[rows, vocabulary], rows of SequenceCaches::run(); [0, 0] without a run
 };
 
 NamedValues values_of(const DecoderAnswer& answer);

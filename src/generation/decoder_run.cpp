@@ -57,6 +57,22 @@ Tensor last_logits(const Tensor& logits) {
   return last;
 }
 
+void require_last_logits(LogitRows wanted) {
+  if (wanted == LogitRows::last) return;
+  throw Error(ErrorCode::usage, "the logits of all tokens of a run are those of models that update caches in place");
+}
+
+Tensor all_logits(const Tensor& logits, std::size_t rows, std::size_t positions) {
+  const Shape& shape = logits.shape();
+  const auto count = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(positions);
+  if (shape.size() != 3 || shape[0] != count || shape[1] != length || shape[2] < 1) {
+    throw Error(ErrorCode::invalid_model,
+                fmt::format("logits have the shape {}; accepted: [{}, {}, vocabulary], of each token of the run",
+                            to_string(std::span<const std::int64_t>(shape)), count, length));
+  }
+  return convert(logits, ElementType::float32).reshaped({count * length, shape[2]});
+}
+
 Tensor joined_rows(std::span<const Tensor> parts) {
   std::vector<float> all;
   std::int64_t rows = 0;

@@ -37,7 +37,7 @@ class DecoderService : public runtime::WorkerService {
     }
     last_ = call.number;
     DecoderAnswer answer{.can_batch = false, .note = {}, .logits = Tensor::allocate(ElementType::float32, {0, 0})};
-    if (!call.past.empty()) answer.logits = caches().run(call.first_slot, rows_of(call));
+    if (!call.past.empty()) answer.logits = caches().run(call.first_slot, rows_of(call), call.wanted);
     answer.can_batch = caches().can_batch();
     answer.note = caches().note().value_or("");
     return values_of(answer);

@@ -26,7 +26,8 @@ DeviceCaches::DeviceCaches(const Runtime& runtime, runtime::SessionReplica& sess
       logits_(session.output_indices({signature.names.logits})),
       slots_(slots) {}
 
-Tensor DeviceCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
+Tensor DeviceCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
+  require_last_logits(wanted);
   if (rows.size() > 1) return can_batch() ? run_together(first_slot, rows) : run_one_by_one(first_slot, rows);
   return takes_prompts_ ? run_together(first_slot, rows) : run_by_token(first_slot, rows.front());
 }

@@ -22,7 +22,7 @@ class DeviceCaches : public SequenceCaches {
   DeviceCaches(const Runtime& runtime, runtime::SessionReplica& session, const DecoderSignature& signature,
                std::size_t slots);
 
-  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) override;
 
   [[nodiscard]] bool can_batch() const noexcept override {
     return sharing_ == Sharing::near || sharing_ == Sharing::equal;

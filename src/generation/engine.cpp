@@ -42,6 +42,7 @@ Engine::State::State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles mode
   context.spelling = token_spelling(context.tokenizer);
   add_end_tokens();
   context.defaults = files.defaults;
+  context.looks_up_prompts = options.prompt_lookup;
   bound_context();
   measure_vocabulary();
   statistics.slots = options.max_sequences;

@@ -69,6 +69,8 @@ struct EngineStatistics {
   std::uint64_t prompt_tokens = 0;  ///< that were computed
   std::uint64_t reused_tokens = 0;  ///< of prompts, whose keys and values were there
   std::uint64_t generated_tokens = 0;
+  std::uint64_t draft_tokens = 0;           ///< that were guessed and run
+  std::uint64_t accepted_draft_tokens = 0;  ///< of those, the ones that the model chose
   std::uint64_t finished = 0, cancelled = 0, failed = 0;
   std::uint64_t preempted = 0;  ///< began anew, for memory or a turn of others
 };

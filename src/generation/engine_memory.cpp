@@ -48,7 +48,11 @@ std::unique_ptr<Sequence> Engine::State::take_out(SequenceId id) {
   }
   std::erase(prompts, id);
   const std::size_t slot = one.slot, size = slots[slot].size;
-  decoder.release(slot, slots.leave(slot), size);
+  const std::span<const std::uint32_t> text =
+      decoder.runs_ahead() ? one.sequence->tokens() : std::span<const std::uint32_t>();
+  const std::size_t kept = slots.leave(slot, text);
+  // With what was guessed behind them.
+  decoder.release(slot, kept, size + max_ahead);
   if (!options.reuses_prefixes) clear(slot);
   std::unique_ptr<Sequence> sequence = std::move(one.sequence);
   running.erase(found);

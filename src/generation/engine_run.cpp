@@ -85,10 +85,11 @@ std::size_t Engine::State::left_of_prompt(SequenceId id) const {
 
 // What a run throws ends its sequences, and no others.
 std::optional<Engine::State::RunFailure> Engine::State::run(const std::vector<SequenceId>& ids, std::size_t first_slot,
-                                                            std::span<const Decoder::Row> rows, Tensor& logits) {
+                                                            std::span<const Decoder::Row> rows, Tensor& logits,
+                                                            LogitRows wanted) {
   begin_watching(ids);
   try {
-    logits = decoder.run(first_slot, rows);
+    logits = decoder.run(first_slot, rows, wanted);
     (void)end_watching();
     return std::nullopt;
   } catch (const CachesLost& loss) {
@@ -99,8 +100,8 @@ std::optional<Engine::State::RunFailure> Engine::State::run(const std::vector<Se
   }
 }
 
-// Whether the sequence is still there.
-bool Engine::State::advance(SequenceId id, std::span<const float> logits) {
+// How the text ends with this token, if it does: finish() is next.
+std::optional<Engine::State::TextEnd> Engine::State::advance(SequenceId id, std::span<const float> logits) {
   try {
     Sequence& own = *running.at(id).sequence;
     const bool is_in_prompt = own.is_in_prompt();
@@ -110,14 +111,18 @@ bool Engine::State::advance(SequenceId id, std::span<const float> logits) {
       logits = own_logits;
     }
     const std::optional<FinishReason> reason = own.advance(logits);
-    if (!reason) return true;
-    const std::unique_ptr<Sequence> sequence = take_out(id);
-    count_end({}, false);
-    sequence->end(*reason);
+    if (!reason) return std::nullopt;
+    return TextEnd{.id = id, .reason = *reason, .error = {}};
   } catch (...) {
-    fail(id, caught_error());
+    return TextEnd{.id = id, .reason = FinishReason::cancelled, .error = caught_error()};
   }
-  return false;
+}
+
+void Engine::State::finish(const TextEnd& end) {
+  if (end.error) return fail(end.id, *end.error);
+  const std::unique_ptr<Sequence> sequence = take_out(end.id);
+  count_end({}, false);
+  sequence->end(end.reason);
 }
 
 void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
@@ -143,44 +148,10 @@ void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
   std::erase(prompts, id);
   // A sequence that was preempted has tokens behind its prompt.
   const bool is_last = past + tokens == one.sequence->tokens().size();
-  if (is_last && !advance(id, logits.as<float>())) return;
+  if (is_last) {
+    if (const auto end = advance(id, logits.as<float>())) return finish(*end);
+  }
   start_decoding(id);
-}
-
-void Engine::State::run_decode() {
-  prompt_tokens_in_turn = 0;
-  if (!make_room(slots.decoding())) return;
-  const std::size_t count_of_rows = slots.decoding();
-  if (count_of_rows == 0) return;
-  std::vector<SequenceId> ids;
-  std::vector<Decoder::Row> rows;
-  std::size_t longest = 0;
-  for (std::size_t slot = 0; slot < count_of_rows; ++slot) {
-    ids.push_back(slots[slot].owner.value_or(0));
-    const std::size_t past = slots[slot].size;
-    rows.push_back({past, running.at(ids.back()).sequence->tokens().subspan(past, 1)});
-    longest = std::max(longest, past);
-  }
-  // What the second row of a pair writes is behind the tokens of its slot.
-  static constexpr std::uint32_t any_token = 0;
-  if (decoder.needs_pairs() && decoder.can_batch() && count_of_rows % 2 != 0) {
-    rows.push_back({slots[count_of_rows].size, {&any_token, 1}});
-    longest = std::max(longest, rows.back().past);
-  }
-  try {
-    reserve(longest + 1);
-  } catch (...) {
-    return end_longest(ids, caught_error());
-  }
-  Tensor logits;
-  if (const auto failure = run(ids, 0, rows, logits)) return end_after_run(ids, *failure);
-  count([](EngineStatistics& counts) { ++counts.steps; });
-  for (std::size_t i = 0; i < ids.size(); ++i) slots.add_generated(i);
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Running& one = running.at(ids[i]);
-    if (slots[one.slot].size < one.sequence->tokens().size()) continue;
-    (void)advance(ids[i], logits.as<float>().subspan(i * vocabulary, vocabulary));
-  }
 }
 
 // A device without memory for all texts may have it for the shorter ones.

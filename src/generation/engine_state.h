@@ -16,6 +16,7 @@
 
 #include "generation/decoder.h"
 #include "generation/engine.h"
+#include "generation/run_ahead.h"
 #include "generation/run_watch.h"
 #include "generation/sequence.h"
 #include "generation/slot_table.h"
@@ -35,6 +36,21 @@ struct Engine::State {
     Error error;
     bool was_stopped = false;  // by watch()
     bool has_lost_caches = false, had_taken_run = false;
+  };
+
+  struct TextEnd {
+    SequenceId id;
+    FinishReason reason;
+    std::optional<Error> error;  // instead of the reason
+  };
+
+  // What a text runs next.
+  struct DecodedText {
+    SequenceId id;
+    std::size_t past;
+    std::vector<std::uint32_t> tokens;  // those that it has and that have not run, and then guessed ones
+    std::size_t known = 1;              // of them, those that are certain
+    std::size_t guessed = 0;            // behind them
   };
 
   struct Running {
@@ -59,6 +75,7 @@ struct Engine::State {
   std::size_t prompt_tokens_in_turn = 0;
   bool is_short_of_memory = false;  // which other engines have
   std::vector<float> own_logits;    // a row of them that no other process can change
+  StepCosts step_costs;             // of the texts that decode
 
   // Used by all threads, under the mutex.
   mutable std::mutex mutex;
@@ -95,13 +112,19 @@ struct Engine::State {
   void run_step();
   [[nodiscard]] std::size_t left_of_prompt(SequenceId id) const;
   std::optional<RunFailure> run(const std::vector<SequenceId>& ids, std::size_t first_slot,
-                                std::span<const Decoder::Row> rows, Tensor& logits);
-  bool advance(SequenceId id, std::span<const float> logits);
+                                std::span<const Decoder::Row> rows, Tensor& logits, LogitRows wanted = LogitRows::last);
+  std::optional<TextEnd> advance(SequenceId id, std::span<const float> logits);
+  void finish(const TextEnd& end);
   void run_prompt(SequenceId id, std::size_t tokens);
-  void run_decode();
   void end_after_run(std::vector<SequenceId> ids, const RunFailure& failure);
   void go_on(const std::vector<SequenceId>& ids, const RunFailure& failure);
   void end_longest(const std::vector<SequenceId>& ids, const Error& error);
+
+  // engine_decode.cpp: the next tokens of the texts that decode.
+  void run_decode();
+  [[nodiscard]] std::vector<DecodedText> texts_that_decode();
+  std::size_t tokens_of_each(std::span<const DecodedText> texts);
+  void take_logits(std::span<const DecodedText> texts, std::size_t length, const Tensor& logits);
 
   // engine_admission.cpp: which text gets a slot.
   [[nodiscard]] std::size_t promised_tokens() const;

@@ -5,7 +5,7 @@ namespace gpux::generation {
 HostCaches::HostCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots)
     : session_(session), signature_(signature), cache_(signature.cache, slots) {}
 
-Tensor HostCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
+Tensor HostCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
   NamedValues inputs = token_inputs(rows, signature_);
   NamedValues outputs;
   for (std::size_t array = 0; array < signature_.cache.arrays; ++array) {
@@ -13,8 +13,9 @@ Tensor HostCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows)
     inputs.emplace_back(signature_.past(array), rows_of_array);
     outputs.emplace_back(signature_.present(array), rows_of_array);
   }
-  const Value logits = session_.run_in_place(inputs, outputs, signature_.names.logits);
-  return last_logits(*logits.tensor());
+  const Value logits = session_.run_in_place(inputs, outputs, signature_.names.logits, wanted == LogitRows::all);
+  if (wanted == LogitRows::last) return last_logits(*logits.tensor());
+  return all_logits(*logits.tensor(), rows.size(), rows.front().tokens.size());
 }
 
 }  // namespace gpux::generation

@@ -13,7 +13,7 @@ class HostCaches : public SequenceCaches {
   /// `session` and `signature` must outlive this object.
   HostCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots);
 
-  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) override;
 
   [[nodiscard]] bool can_batch() const noexcept override { return true; }
 

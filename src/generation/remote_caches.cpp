@@ -22,7 +22,7 @@ void RemoteCaches::remember(const CacheChange& change) noexcept {
 void RemoteCaches::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
   compare_ = CompareRows{vocabulary, max_tokens};
   remember(*compare_);
-  (void)call(0, {});
+  (void)call(0, {}, LogitRows::last);
 }
 
 void RemoteCaches::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
@@ -53,11 +53,11 @@ void RemoteCaches::release(std::size_t slot, std::size_t first, std::size_t end)
   if (first < end) remember(ReleaseCaches{slot, first, end});
 }
 
-Tensor RemoteCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows) {
-  return call(first_slot, rows);
+Tensor RemoteCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
+  return call(first_slot, rows, wanted);
 }
 
-Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> rows) {
+Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
   const auto lose = [&](const Error& error, bool had_taken_run) {
     worker_ = 0;
     capacity_ = 0;
@@ -65,15 +65,20 @@ Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> ro
     return CachesLost(error, had_taken_run);
   };
   if (worker_ == 0) throw lose(Error(ErrorCode::internal, "the keys and values of a worker process are lost"), false);
-  DecoderCall call{
-      .number = ++calls_, .changes = std::exchange(changes_, {}), .first_slot = first_slot, .past = {}, .tokens = {}};
+  DecoderCall call{.number = ++calls_,
+                   .changes = std::exchange(changes_, {}),
+                   .first_slot = first_slot,
+                   .past = {},
+                   .tokens = {},
+                   .wanted = wanted};
   for (const DecoderRow& row : rows) {
     call.past.push_back(row.past);
     call.tokens.insert(call.tokens.end(), row.tokens.begin(), row.tokens.end());
   }
   try {
     const NamedValues values = session_.call_worker(worker_, values_of(call), expected_decoder_answer());
-    DecoderAnswer answer = decoder_answer_from(values, rows.size(), vocabulary_);
+    const std::size_t logits = wanted == LogitRows::all ? call.tokens.size() : rows.size();
+    DecoderAnswer answer = decoder_answer_from(values, logits, vocabulary_);
     can_batch_ = answer.can_batch;
     if (!std::exchange(has_answered_, true) && !answer.note.empty()) note_ = std::move(answer.note);
     if (!rows.empty()) vocabulary_ = static_cast<std::size_t>(answer.logits.shape().back());

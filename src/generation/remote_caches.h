@@ -23,7 +23,7 @@ class RemoteCaches : public SequenceCaches {
   RemoteCaches(runtime::SessionReplica& session, const DecoderSignature& signature, std::size_t slots);
 
   /// CachesLost, too.
-  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) override;
+  [[nodiscard]] Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) override;
 
   [[nodiscard]] bool can_batch() const noexcept override { return can_batch_; }
 
@@ -46,7 +46,7 @@ class RemoteCaches : public SequenceCaches {
   /// Where there are empty slots in a worker, or none, nothing has to be changed.
   void remember(const CacheChange& change) noexcept;
   void begin_anew();
-  Tensor call(std::size_t first_slot, std::span<const DecoderRow> rows);
+  Tensor call(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted);
 
   runtime::SessionReplica& session_;
   OpenCaches open_;

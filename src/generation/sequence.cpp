@@ -124,6 +124,27 @@ void Sequence::start(std::size_t cached) {
   completion_.queue_time = Clock::now() - request_.arrived;
 }
 
+Upcoming Sequence::upcoming(std::size_t most) {
+  if (is_in_prompt()) {
+    const auto rest = std::span<const std::uint32_t>(request_.prompt).subspan(tokens_.size());
+    const auto known = rest.first(std::min(most, rest.size()));
+    return {.tokens = {known.begin(), known.end()}, .certain = known.size()};
+  }
+  const std::size_t generated = tokens_.size() - prompt_tokens_;
+  // The step gives one token anyway.
+  most = std::min(most, limit_ - std::min(limit_, generated + 1));
+  if (!context_->looks_up_prompts || request_.settings.prompt_only) return {};
+  return {.tokens = lookup_.guess(tokens_, most)};
+}
+
+void Sequence::count_guesses(const GuessCounts& counts) noexcept {
+  if (counts.offered != 0 && counts.tried == 0) acceptance_.fade();
+  if (counts.tried == 0) return;
+  acceptance_.add(counts.right, !counts.is_wrong);
+  completion_.draft_tokens += counts.tried;
+  completion_.accepted_draft_tokens += counts.right;
+}
+
 std::uint32_t Sequence::choose(std::span<const float> logits) {
   const std::size_t generated = tokens_.size() - prompt_tokens_;
   const bool may_end = generated >= request_.settings.min_tokens;

@@ -13,6 +13,8 @@
 
 #include "generation/bad_words.h"
 #include "generation/engine.h"
+#include "generation/prompt_lookup.h"
+#include "generation/run_ahead.h"
 #include "generation/sampling.h"
 #include "generation/settings.h"
 #include "generation/text_stream.h"
@@ -29,6 +31,7 @@ struct SequenceContext {
   TokenSpelling spelling = TokenSpelling::byte_level;
   ModelDefaults defaults;
   std::size_t context_length = 0;
+  bool looks_up_prompts = false;  ///< GeneratorOptions::prompt_lookup
 
   /// Made by the first constraint, and kept. Error invalid_input: the tokenizer does not allow constraints.
   [[nodiscard]] text::TokenVocabulary vocabulary(std::size_t logits) const;
@@ -36,6 +39,19 @@ struct SequenceContext {
  private:
   mutable std::mutex mutex_;
   mutable std::optional<text::TokenVocabulary> vocabulary_;
+};
+
+/// Tokens that come behind those that a text has, or may come.
+struct Upcoming {
+  std::vector<std::uint32_t> tokens;
+  std::size_t certain = 0;  ///< the first of them; the others are guessed
+};
+
+/// What became of the guessed tokens of a step.
+struct GuessCounts {
+  std::size_t offered = 0;  ///< by Sequence::upcoming()
+  std::size_t tried = 0, right = 0;
+  bool is_wrong = false;  ///< the one behind those that were right
 };
 
 /// A request while it is processed: its tokens, how the next one is chosen, and what its caller is given.
@@ -57,6 +73,13 @@ class Sequence {
 
   /// Whether the next token is the prompt's.
   [[nodiscard]] bool is_in_prompt() const noexcept { return tokens_.size() < prompt_tokens_; }
+
+  /// Tokens of which the logits can be computed in the run of the last one, at most `most`.
+  [[nodiscard]] Upcoming upcoming(std::size_t most);
+
+  [[nodiscard]] const Acceptance& acceptance() const noexcept { return acceptance_; }
+
+  void count_guesses(const GuessCounts& counts) noexcept;
 
   /// The worker process ended during a run of the text, which may be the reason. Whether the text may go on in the next
   /// one: where it has got a token since the last time.
@@ -95,6 +118,8 @@ class Sequence {
   TokenCounts counts_;                         // where the sampling depends on them
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
+  PromptLookup lookup_;
+  Acceptance acceptance_;  // of its guesses
   Completion completion_;
   bool has_started_ = false, has_told_prompt_ = false, is_suspect_ = false;
 };

@@ -35,10 +35,12 @@ class SequenceCaches {
   SequenceCaches(const SequenceCaches&) = delete;
   SequenceCaches& operator=(const SequenceCaches&) = delete;
 
-  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each.
-  /// The logits of each row's last token, float32[rows, vocabulary]. If it throws, what the slots hold behind `past` is
-  /// not determined. Errors of Runtime::infer(); interrupted; CachesLost.
-  [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows) = 0;
+  /// Runs the rows in the slots from `first_slot` on: one row with any number of tokens, or several with one each; with
+  /// LogitRows::all, several with as many each. The logits of each row's last token, float32[rows, vocabulary], or of
+  /// all its tokens, float32[rows * tokens, vocabulary]. If it throws, what the slots hold behind `past` is not
+  /// determined. Errors of Runtime::infer(); interrupted; CachesLost; usage: LogitRows::all where keys and values are
+  /// not written in place, in memory of the host.
+  [[nodiscard]] virtual Tensor run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) = 0;
 
   /// Whether a run of several rows is cheaper than running them one by one.
   [[nodiscard]] virtual bool can_batch() const noexcept { return false; }

@@ -1,6 +1,7 @@
 #include "generation/slot_table.h"
 
 #include <algorithm>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -78,10 +79,19 @@ void SlotTable::add_generated(std::size_t slot) {
   ++slots_.at(slot).size;
 }
 
-std::size_t SlotTable::leave(std::size_t slot) {
+std::size_t SlotTable::leave(std::size_t slot, std::span<const std::uint32_t> text) {
   Slot& left = slots_.at(slot);
   left.owner.reset();
   left.prompt.resize(left.computed);
+  const std::span<const std::uint32_t> kept = text.first(std::min(left.size, text.size()));
+  if (kept.size() > left.computed) {
+    try {
+      left.prompt.assign(kept.begin(), kept.end());
+      left.computed = kept.size();
+    } catch (const std::bad_alloc&) {  // the prompt alone is kept
+      left.prompt.resize(left.computed);
+    }
+  }
   left.size = left.computed;
   left.last_use = ++clock_;
   return left.size;

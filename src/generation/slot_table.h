@@ -65,9 +65,10 @@ class SlotTable {
   /// Tokens were added: of the prompt, or generated.
   void add_prompt(std::size_t slot, std::size_t tokens);
   void add_generated(std::size_t slot);
-  /// The slot's sequence has ended: it keeps what ran as a prompt. Returns how many tokens that is. Not of slots that
-  /// decode.
-  std::size_t leave(std::size_t slot);
+  /// The slot's sequence has ended: it keeps what ran as a prompt, or all that it holds of `text`, the prompt with the
+  /// generated tokens, where these are as if they had run as a prompt. Returns how many tokens it keeps. Not of slots
+  /// that decode.
+  std::size_t leave(std::size_t slot, std::span<const std::uint32_t> text = {});
   /// Forgets the tokens of a slot of no sequence.
   void clear(std::size_t slot);
 

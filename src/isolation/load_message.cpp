@@ -417,10 +417,10 @@ std::string to_json(const LoadReport& report) {
   for (const Runtime::PlacedNode& node : report.placement) {
     placement.push_back(Json::array({node.provider, node.name, node.domain, node.operator_type}));
   }
-  const Json json{{"verdict", json_of(report.verdict)},  {"weights", report.weights},
-                  {"computed_by", report.computed_by},   {"output_names", report.output_names},
-                  {"placement", std::move(placement)},   {"uses_pinned_memory", report.uses_pinned_memory},
-                  {"identity", json_of(report.identity)}};
+  const Json json{{"verdict", json_of(report.verdict)},   {"weights", report.weights},
+                  {"computed_by", report.computed_by},    {"output_names", report.output_names},
+                  {"placement", std::move(placement)},    {"uses_pinned_memory", report.uses_pinned_memory},
+                  {"identity", json_of(report.identity)}, {"float16_values", report.float16_values}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -433,7 +433,8 @@ LoadReport load_report_from(const std::string& text) {
                       .output_names = json.at("output_names").get<std::vector<std::string>>(),
                       .placement = {},
                       .uses_pinned_memory = json.at("uses_pinned_memory").get<bool>(),
-                      .identity = pairs_from(json.at("identity"))};
+                      .identity = pairs_from(json.at("identity")),
+                      .float16_values = json.at("float16_values").get<std::set<std::string>>()};
     for (const Json& node : json.at("placement")) {
       report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
                                   node.at(2).get<std::string>(), node.at(3).get<std::string>()});

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,9 @@ struct LoadReport {
   std::string computed_by;
   std::vector<std::string> output_names;
   std::vector<Runtime::PlacedNode> placement;
-  bool uses_pinned_memory = false;  ///< Runtime::uses_pinned_memory()
-  LoadedIdentity identity;          ///< the identity of the loaded model
+  bool uses_pinned_memory = false;            ///< Runtime::uses_pinned_memory()
+  LoadedIdentity identity;                    ///< the identity of the loaded model
+  std::set<std::string> float16_values = {};  ///< inputs and outputs that are float16, and float32 in the file
 };
 
 WorkerLoad worker_load_of(const std::filesystem::path& model, const LoadOptions& options);

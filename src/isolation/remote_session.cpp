@@ -34,6 +34,7 @@
 #include "isolation/run_channels.h"
 #include "isolation/shared_memory_budget.h"
 #include "isolation/worker_process.h"
+#include "onnx/float16_caches.h"
 #include "ort/lost_device.h"
 
 namespace gpux::isolation {
@@ -129,13 +130,13 @@ struct RemoteSession::State {
 
   const std::string name;
   const LoadOptions options;
-  const std::vector<SignatureEntry> outputs;
-  const std::string request;  ///< of the load
-  FileContents files;         ///< of the model
-  LoadReport report;          ///< written before the first run
-  SignatureEntry pooled;      ///< the output that LoadOptions::pooled_output adds; likewise
-  LoadedIdentity identity;    ///< of the first load, with the files; of the thread that supervises
-  Event event;                ///< something for the thread to look at
+  std::vector<SignatureEntry> outputs;  ///< written before the first run
+  const std::string request;            ///< of the load
+  FileContents files;                   ///< of the model
+  LoadReport report;                    ///< written before the first run
+  SignatureEntry pooled;                ///< the output that LoadOptions::pooled_output adds; likewise
+  LoadedIdentity identity;              ///< of the first load, with the files; of the thread that supervises
+  Event event;                          ///< something for the thread to look at
   std::atomic<std::uint64_t> last_run = 0;
   std::uint64_t started_workers = 0;  ///< of the thread that supervises
 
@@ -394,6 +395,7 @@ void RemoteSession::State::accept(LoadReport&& loaded) {
   if (!has_loaded) {
     files.require_unchanged();
     report = std::move(loaded);
+    onnx::set_float16(outputs, report.float16_values);
     pooled.name = report.output_names.back();
     pooled.type.element = ElementType::float32;
     identity = std::move(now);

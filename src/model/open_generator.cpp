@@ -26,7 +26,7 @@ std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& 
   };
   // The caller keeps the keys and values.
   OpenModel decoder = model;
-  decoder.settings.options.cache_precision = CachePrecision::automatic;
+  decoder.settings.options.cache_precision = options.cache_precision;
   const generation::CacheLayout cache = generation::require_decoder(model.info).cache;
   change_facts(decoder.settings.options, [&](LoadFacts& facts) {
     facts.cache_address_bytes = generation::cache_address_bytes(cache, files.context_length, options);

@@ -82,8 +82,9 @@ std::string as_float16(std::string_view value_info) {
 
 class Conversion {
  public:
-  explicit Conversion(std::string_view graph)
-      : text_(graph),
+  Conversion(std::string_view graph, Float16Use use)
+      : use_(use),
+        text_(graph),
         graph_(graph),
         inputs_(types_of(graph, schema::graph::input)),
         outputs_(types_of(graph, schema::graph::output)),
@@ -161,14 +162,38 @@ class Conversion {
     return form;
   }
 
+  static std::string made_name(Name value) { return fmt::format("{}{}", made_prefix, value); }
+
+  void write_cast(const std::string& from, ElementType type, const std::string& to) {
+    writer_.node("Cast", {from}, {{"to", static_cast<std::int64_t>(type)}}, to);
+  }
+
   // What the node reads in place of the value. The cast is written once, before the first node that reads it.
-  std::string cast(Name value) {
+  std::string cast(Name value, ElementType type) {
     if (value.empty()) return {};
-    std::string made = fmt::format("{}{}", made_prefix, value);
-    if (cast_.insert(value).second) {
-      writer_.node("Cast", {std::string(value)}, {{"to", static_cast<std::int64_t>(ElementType::float16)}}, made);
-    }
+    std::string made = made_name(value);
+    if (cast_.insert(value).second) write_cast(std::string(value), type, made);
     return made;
+  }
+
+  void write_computed(const NodeText& node, std::vector<std::string> inputs) {
+    for (const std::size_t input : floating_inputs) {
+      if (input < inputs.size()) inputs[input] = cast(node.inputs[input], ElementType::float16);
+    }
+    const std::string attended(node.outputs[0]);
+    writer_.contributed_node(operator_type, inputs, node.attributes,
+                             {made_name(attended), std::string(node.outputs[1]), std::string(node.outputs[2])});
+    write_cast(made_name(attended), ElementType::float32, attended);
+  }
+
+  void write_stored(const NodeText& node, std::vector<std::string> inputs) {
+    for (const std::size_t input : {past_key, past_value})
+      inputs[input] = cast(node.inputs[input], ElementType::float32);
+    writer_.contributed_node(operator_type, inputs, node.attributes,
+                             {std::string(node.outputs[0]), made_name(node.outputs[1]), made_name(node.outputs[2])});
+    for (const std::size_t output : {1, 2}) {
+      write_cast(made_name(node.outputs[output]), ElementType::float16, std::string(node.outputs[output]));
+    }
   }
 
   bool convert(std::size_t place) {
@@ -176,20 +201,20 @@ class Conversion {
     std::optional<CachedAttentionForm> form = form_of(node);
     if (!form) return false;
     const std::size_t begin = writer_.fields().size();
-    std::vector<std::string> inputs(node.inputs.begin(), node.inputs.end());
-    for (const std::size_t input : floating_inputs) {
-      if (input < inputs.size()) inputs[input] = cast(node.inputs[input]);
+    const std::vector<std::string> inputs(node.inputs.begin(), node.inputs.end());
+    if (use_ == Float16Use::computed) {
+      write_computed(node, inputs);
+    } else {
+      write_stored(node, inputs);
     }
-    const std::string attended(node.outputs[0]), in_float16 = fmt::format("{}{}", made_prefix, attended);
-    const std::string present_key(node.outputs[1]), present_value(node.outputs[2]);
-    writer_.contributed_node(operator_type, inputs, node.attributes, {in_float16, present_key, present_value});
-    writer_.node("Cast", {in_float16}, {{"to", static_cast<std::int64_t>(ElementType::float32)}}, attended);
     replaced_.emplace(place, writer_.fields().substr(begin));
-    result_.values.insert({inputs[past_key], inputs[past_value], present_key, present_value});
+    result_.values.insert(
+        {inputs[past_key], inputs[past_value], std::string(node.outputs[1]), std::string(node.outputs[2])});
     result_.forms.insert(*std::move(form));
     return true;
   }
 
+  Float16Use use_;
   std::string_view text_;
   GraphText graph_;
   std::map<Name, ValueType> inputs_, outputs_;
@@ -278,10 +303,10 @@ class ExampleAttention {
 
 }  // namespace
 
-std::optional<Float16Caches> with_float16_caches(std::string_view content) {
+std::optional<Float16Caches> with_float16_caches(std::string_view content, Float16Use use) {
   if (content.size() > max_rewritten_bytes) return std::nullopt;
   ModelParts parts = split_model(content);
-  Conversion conversion(parts.graph);
+  Conversion conversion(parts.graph, use);
   std::optional<Float16Caches> result = conversion.run();
   if (!result) return std::nullopt;
   const std::string fields = conversion.fields(result->values);
@@ -289,6 +314,14 @@ std::optional<Float16Caches> with_float16_caches(std::string_view content) {
   append_graph_key(result->content, fields);
   result->content += fields;
   return result;
+}
+
+void set_float16(std::span<SignatureEntry> entries, const std::set<std::string>& names) {
+  for (SignatureEntry& entry : entries) {
+    if (names.contains(entry.name) && entry.type.element == ElementType::float32) {
+      entry.type.element = ElementType::float16;
+    }
+  }
 }
 
 std::string cached_attention_example(const std::set<CachedAttentionForm>& forms) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "gpux/model_info.h"
 
 namespace gpux::onnx {
 
@@ -29,11 +32,19 @@ struct Float16Caches {
   bool operator==(const Float16Caches&) const = default;
 };
 
-/// The model with float16 in place of float32 for the keys and values of each GroupQueryAttention, which computes in
-/// float16 then: what else it reads, and what it gives, is cast. None: there is no such operator, or one whose keys and
-/// values are not inputs and outputs of the model that only it has, of float32; or that has more inputs than the
-/// cosines and sines; or the file is larger than 1.5 GB. Error MalformedMessage. Pure.
-std::optional<Float16Caches> with_float16_caches(std::string_view content);
+/// What is float16 of an attention whose keys and values are.
+enum class Float16Use : std::uint8_t {
+  computed,  ///< all that it reads and gives, which is cast: it computes in float16
+  stored,    ///< the inputs and outputs of the model alone, which are cast: it computes in float32
+};
+
+/// The model with float16 in place of float32 for the keys and values of each GroupQueryAttention. None: there is no
+/// such operator, or one whose keys and values are not inputs and outputs of the model that only it has, of float32; or
+/// that has more inputs than the cosines and sines; or the file is larger than 1.5 GB. Error MalformedMessage. Pure.
+std::optional<Float16Caches> with_float16_caches(std::string_view content, Float16Use use = Float16Use::computed);
+
+/// The entries of these names are of float16 in place of float32.
+void set_float16(std::span<SignatureEntry> entries, const std::set<std::string>& names);
 
 /// A small decoder in float32 with one attention of each form, in order, to find out what a provider makes of them.
 /// Inputs of the attention N: query.N, and key.N and value.N unless it is packed, float32[1, sequence, hidden size];

@@ -217,6 +217,10 @@ RunHandle::RunHandle() : options_(std::make_unique<Options>()) {}
 
 RunHandle::~RunHandle() = default;
 
+void RunHandle::request_all_logits() {
+  options_->options.AddConfigEntry(logits_option, "all");
+}
+
 void RunHandle::take_turns(ComputeTurn& turn) noexcept {
   options_->turn = &turn;
 }

@@ -96,9 +96,15 @@ class RunHandle {
   /// Names of the outputs that the run's caller reads, a line each, where that is not all: what goes into the others
   /// need not be computed.
   static constexpr const char* outputs_option = "gpux.outputs";
+  /// "all": the logits of a decoder are those of each token of the run, in place of the last one of each row. Other
+  /// providers than gpux's own take no notice of it.
+  static constexpr const char* logits_option = "gpux.logits";
 
   /// The run ends with Error interrupted after the node it is in, or sooner where the provider can. Thread-safe.
   void stop();
+
+  /// logits_option for this run. Before the run.
+  void request_all_logits();
 
   /// A run whose values are copied outside of it computes when it has a turn of `turn`, which must outlive it and the
   /// last stop(). Other runs take none. Before the run.

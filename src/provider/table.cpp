@@ -359,6 +359,8 @@ std::vector<ProviderRow> make_table() {
        .plugins = {"libgpux_decoder_provider"},
        .remedy = "it comes with gpux: lib/gpux/providers beside the program",
        .works_on_callers_threads = true,
+       .gives_all_logits = true,
+       .reads_half_caches = true,
        .options = {{"precision", choice, {"fp32", "bf16", "int8"}}}},
       {.id = "xnnpack",
        .description = "XNNPACK: processors, mobile first",

@@ -55,6 +55,11 @@ struct ProviderRow {
   /// It has kernels for MultiHeadAttention, SkipLayerNormalization and SkipSimplifiedLayerNormalization, which are
   /// faster than the nodes they replace: models get them when they are loaded (onnx/fused_attention.h).
   bool has_fused_attention = false;
+  /// It gives the logits of each token of a run where they are requested (ort::RunHandle::logits_option), and they are
+  /// bit for bit those of the token in a run of its own.
+  bool gives_all_logits = false;
+  /// Its attention reads keys and values of float16 as it reads those of float32, from half the memory.
+  bool reads_half_caches = false;
   /// What it computes float32 in where no option says otherwise; empty: not known.
   std::string_view computes_float32_in = "fp32";
   std::vector<OptionRow> options = {};

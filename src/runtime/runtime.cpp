@@ -15,6 +15,7 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "isolation/load_facts.h"
+#include "onnx/float16_caches.h"
 #include "onnx/pooled_output.h"
 #include "runtime/loading/memory_limit.h"
 #include "runtime/loading/preflight.h"
@@ -45,16 +46,8 @@ void require_worker_for_sandbox(const LoadOptions& options) {
 
 void require_place_for_float16_caches(const LoadOptions& options) {
   if (options.cache_precision != CachePrecision::float16) return;
-  const bool has_steps = !options.before.empty() || !options.after.empty();
-  if (options.isolation != Isolation::process && !has_steps) return;
-  throw Error(ErrorCode::usage, fmt::format("keys and values in float16 are not supported with {}",
-                                            has_steps ? "models before or after" : "isolation 'process'"));
-}
-
-void set_float16(std::vector<SignatureEntry>& entries, const std::set<std::string>& names) {
-  for (SignatureEntry& entry : entries) {
-    if (names.contains(entry.name)) entry.type.element = ElementType::float16;
-  }
+  if (options.before.empty() && options.after.empty()) return;
+  throw Error(ErrorCode::usage, "keys and values in float16 are not supported with models before or after");
 }
 
 void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64_t limit_bytes) {
@@ -80,7 +73,7 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   require_place_for_float16_caches(given);
   ModelInfo info = ModelInspector::inspect(model);
   LoadOptions options = given;
-  const bool is_alone = options.isolation != Isolation::process && options.before.empty() && options.after.empty();
+  const bool is_alone = options.before.empty() && options.after.empty();
   if (!is_alone) options.cache_precision = CachePrecision::as_written;
   const std::string& given_name = facts_of(given).worker_name;
   const std::string name = given_name.empty() ? info.name : given_name;
@@ -95,8 +88,8 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
     return;
   }
   runtime::Loaded loaded = runtime::load(model, info, options);
-  set_float16(signature.inputs, loaded.float16_values);
-  set_float16(signature.outputs, loaded.float16_values);
+  onnx::set_float16(signature.inputs, loaded.float16_values);
+  onnx::set_float16(signature.outputs, loaded.float16_values);
   if (loaded.has_pooled_output && options.pooled_output) {
     signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
   }

@@ -327,7 +327,8 @@ isolation::LoadReport report_of(const Runtime& runtime, const isolation::WorkerL
           .output_names = replica.output_names(),
           .placement = runtime.placement(),
           .uses_pinned_memory = runtime.uses_pinned_memory(),
-          .identity = replica.identity()};
+          .identity = replica.identity(),
+          .float16_values = replica.float16_values()};
 }
 
 // Says so before anything else runs here, which might say something else. False if the other end is closed.

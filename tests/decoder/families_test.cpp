@@ -33,12 +33,12 @@ std::vector<std::string> families() {
 
 class TakenDecoders : public testing::TestWithParam<std::string> {
  protected:
-  Generator generator(const std::optional<onnx::BlockFormat>& blocks = {}) {
+  Generator generator(const std::optional<onnx::BlockFormat>& blocks = {}, const GeneratorOptions& settings = {}) {
     importer::DecoderImport options{.blocks = blocks};
     if (GetParam() == "phi3-long") options.context_length = 640;
     const fs::path made = folder_.path() / "made";
-    importer::import_model(references / GetParam(), made, options);
-    return Generator(made.string(), {.provider = "decoder"});
+    if (!fs::exists(made)) importer::import_model(references / GetParam(), made, options);
+    return Generator(made.string(), {.provider = "decoder"}, settings);
   }
 
   static std::string reason_of(const Verdict& verdict) {
@@ -46,6 +46,18 @@ class TakenDecoders : public testing::TestWithParam<std::string> {
       if (attempt.id == "decoder") return attempt.reason;
     }
     return {};
+  }
+
+  static void expect_tokens_of_transformers(const Generator& one) {
+    for (const json& row : json::parse(read_file(references / GetParam() / "answers.json"))) {
+      const auto expected = row.at("tokens").get<std::vector<std::uint32_t>>();
+      GenerationSettings settings;
+      settings.temperature = 0;
+      settings.max_tokens = expected.size();
+      settings.ignores_end = true;
+      const Completion completion = one.generate(row.at("prompt").get<std::string>(), settings);
+      EXPECT_EQ(completion.tokens, expected) << row.at("prompt");
+    }
   }
 
   test::TemporaryFolder folder_;
@@ -59,15 +71,22 @@ TEST_P(TakenDecoders, GenerateTheTokensOfTransformers) {
   } else {
     EXPECT_THAT(one.verdict().active, testing::ElementsAre("decoder")) << reason_of(one.verdict());
   }
-  for (const json& row : json::parse(read_file(references / GetParam() / "answers.json"))) {
-    const auto expected = row.at("tokens").get<std::vector<std::uint32_t>>();
-    GenerationSettings settings;
-    settings.temperature = 0;
-    settings.max_tokens = expected.size();
-    settings.ignores_end = true;
-    const Completion completion = one.generate(row.at("prompt").get<std::string>(), settings);
-    EXPECT_EQ(completion.tokens, expected) << row.at("prompt");
-  }
+  expect_tokens_of_transformers(one);
+}
+
+TEST_P(TakenDecoders, GenerateThemWithKeysAndValuesInHalfTheMemory) {
+  const Generator whole = generator(), halves = generator({}, {.cache_precision = CachePrecision::float16});
+  EXPECT_EQ(halves.verdict().active, whole.verdict().active);
+  EXPECT_EQ(halves.memory_needed(100) * 2, whole.memory_needed(100));
+  expect_tokens_of_transformers(halves);
+}
+
+TEST_P(TakenDecoders, HaveThemInHalfTheMemoryWhereWeightsAreInBlocks) {
+  const onnx::BlockFormat blocks{.bits = 8, .block_size = 32};
+  const Generator halves = generator(blocks),
+                  whole = generator(blocks, {.cache_precision = CachePrecision::as_written});
+  const bool is_taken = GetParam() != left_to_the_cpu;
+  EXPECT_EQ(halves.memory_needed(100) * (is_taken ? 2 : 1), whole.memory_needed(100));
 }
 
 TEST_P(TakenDecoders, AreTakenWithWeightsInBlocks) {

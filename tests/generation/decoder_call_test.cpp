@@ -35,6 +35,10 @@ TEST(DecoderCall, ArrivesAsItWasSent) {
   EXPECT_EQ(decoder_call_from(values_of(DecoderCall())), DecoderCall());
   const DecoderCall prompt{.number = 0, .changes = {}, .first_slot = 0, .past = {0}, .tokens = {1, 2, 3}};
   EXPECT_EQ(decoder_call_from(values_of(prompt)), prompt);
+  DecoderCall ahead = call;
+  ahead.wanted = LogitRows::all;
+  EXPECT_EQ(decoder_call_from(values_of(ahead)), ahead);
+  EXPECT_NE(decoder_call_from(values_of(ahead)), call);
 }
 
 TEST(DecoderCall, IsRefusedWhereItMakesNoSense) {
@@ -42,16 +46,17 @@ TEST(DecoderCall, IsRefusedWhereItMakesNoSense) {
   const std::vector<NamedValues> calls{
       {},
       {{"changes", numbers({})}},
-      {{"changes", numbers({9})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1, -1, 4})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({0, 4, 64})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({1, 4, 1'000'000})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({9})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({2, 1})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({2, 1, -1, 4})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({0, 4, 64})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
+      {{"changes", numbers({1, 4, 1'000'000})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
       {{"changes", numbers({})}, {"names", none}, {"rows", numbers({})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1, 1})}, {"tokens", numbers({1, 2, 3})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0})}, {"tokens", numbers({1})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 1})}, {"tokens", numbers({-1})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1, 1})}, {"tokens", numbers({1, 2, 3})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1})}, {"tokens", numbers({})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({1})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1})}, {"tokens", numbers({-1})}},
+      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 2, 1})}, {"tokens", numbers({1})}},
   };
   for (const NamedValues& call : calls) EXPECT_THROW((void)decoder_call_from(call), Error);
 }

@@ -38,6 +38,7 @@ struct Storage {
   const char* name;
   std::optional<onnx::BlockFormat> blocks;
   const char* family = "qwen3";
+  const char* provider = "cpu";
 };
 
 void PrintTo(const Storage& storage, std::ostream* out) {
@@ -55,8 +56,9 @@ class Engines : public testing::TestWithParam<Storage> {
     const fs::path made = folder_->path() / GetParam().name;
     if (!fs::exists(made)) importer::import_model(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
-    return std::make_unique<Engine>(Runtime(made / "model.onnx", {.intra_threads = threads}),
-                                    text::Tokenizer::from_file(files.tokenizer), files, options, budget);
+    return std::make_unique<Engine>(
+        Runtime(made / "model.onnx", {.provider = GetParam().provider, .intra_threads = threads}),
+        text::Tokenizer::from_file(files.tokenizer), files, options, budget);
   }
 
   static EngineRequest request(std::size_t number) {
@@ -127,6 +129,7 @@ class Engines : public testing::TestWithParam<Storage> {
     answers = [] {
       GeneratorOptions options;
       options.reuses_prefixes = false;
+      options.prompt_lookup = false;
       const auto one = engine(options);
       std::vector<Answer> all;
       for (std::size_t i = 0; i < requests; ++i) all.push_back(submitted(*one, request(i)).get());
@@ -485,6 +488,96 @@ TEST_P(EnginesOfThreads, GiveTheSameWithOneAndWithTwo) {
   for (std::size_t i = 0; i < requests; ++i) expect_equal(answers[i].get(), alone()[i], i);
 }
 
+// What is guessed changes no token: neither where texts repeat themselves, nor where they are sampled, nor where a rule
+// decides.
+class EnginesThatGuess : public Engines {
+ protected:
+  static EngineRequest repeating(std::size_t number) {
+    EngineRequest made = request(number);
+    made.settings.prompt_log_probabilities.reset();
+    const std::vector<std::uint32_t> words{7, 31, 8, 90, 45, 61, 22, 13};
+    made.prompt.clear();
+    for (std::size_t i = 0; i < 60 + number; ++i) made.prompt.push_back(words[i % (3 + number % 6)]);
+    made.settings.max_tokens = 100;
+    if (number % 4 == 1) made.settings.temperature = 0.5F;
+    if (number % 4 == 2) made.settings.repetition_penalty = 1.3F;
+    if (number % 4 == 3) {
+      made.settings.ignores_end = false;
+      made.settings.min_tokens = 40;
+      made.settings.presence_penalty = 0.5F;
+    }
+    return made;
+  }
+};
+
+TEST_P(EnginesThatGuess, GiveTheSameAsWithoutGuesses) {
+  constexpr std::size_t count = 16;
+  std::vector<Answer> expected;
+  {
+    GeneratorOptions options;
+    options.prompt_lookup = options.reuses_prefixes = false;
+    const auto plain = engine(options);
+    for (std::size_t i = 0; i < count; ++i) expected.push_back(submitted(*plain, repeating(i)).get());
+    EXPECT_EQ(plain->statistics().draft_tokens, 0);
+  }
+  for (const std::size_t users : {1U, 3U, 16U}) {
+    GeneratorOptions options;
+    options.max_sequences = users;
+    const auto guessing = engine(options);
+    std::vector<std::shared_future<Answer>> answers;
+    for (std::size_t i = 0; i < count; ++i) answers.push_back(submitted(*guessing, repeating(i)));
+    std::size_t drafts = 0, accepted = 0, tokens = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Answer answer = answers[i].get();
+      expect_equal(answer, expected[i], i);
+      EXPECT_LE(answer.completion.accepted_draft_tokens, answer.completion.draft_tokens);
+      drafts += answer.completion.draft_tokens;
+      accepted += answer.completion.accepted_draft_tokens;
+      tokens += answer.completion.tokens.size();
+    }
+    const EngineStatistics statistics = guessing->statistics();
+    EXPECT_EQ(statistics.draft_tokens, drafts);
+    EXPECT_EQ(statistics.accepted_draft_tokens, accepted);
+    EXPECT_EQ(statistics.generated_tokens, tokens);
+    // Others decide by the times of this machine.
+    if (users == 1) EXPECT_GT(accepted, 0);
+  }
+}
+
+// The next turn of a conversation begins with the answer before it.
+TEST_P(EnginesThatGuess, ReuseWhatTheyGenerated) {
+  EngineRequest first = request(0);
+  first.settings.max_tokens = 24;
+  const std::vector<std::uint32_t> prompt = first.prompt;
+  const auto one = engine();
+  const Answer answer = submitted(*one, std::move(first)).get();
+  EngineRequest next = request(0);
+  next.prompt.insert(next.prompt.end(), answer.given.begin(), answer.given.end());
+  next.prompt.insert(next.prompt.end(), {40, 41, 42, 43});
+  next.settings.max_tokens = 24;
+  const EngineRequest again = next;
+  const Answer reusing = submitted(*one, std::move(next)).get();
+  EXPECT_GT(reusing.completion.cached_tokens, prompt.size() + 20);
+  expect_equal(reusing, submitted(*engine(), again).get(), 0);
+}
+
+// The tokens of a prompt that is scored are known: they run several at a time.
+TEST_P(EnginesThatGuess, ScoreAPromptInFewerSteps) {
+  const auto one = engine();
+  EngineRequest scored = repeating(0);
+  scored.settings.prompt_log_probabilities = 2;
+  scored.settings.prompt_only = true;
+  scored.settings.max_tokens = 0;
+  const std::size_t length = scored.prompt.size();
+  (void)submitted(*one, std::move(scored)).get();
+  EXPECT_LT(one->statistics().steps, length / 2);
+}
+
+const auto storages_of_decoder =
+    testing::Values(Storage{"decoder_float32", {}, "qwen3", "decoder"},
+                    Storage{"decoder_int4", onnx::BlockFormat{.bits = 4, .block_size = 32}, "qwen3", "decoder"},
+                    Storage{"decoder_int8", onnx::BlockFormat{.bits = 8, .block_size = 32}, "gemma2", "decoder"});
+
 const auto storages = testing::Values(
     Storage{"float32", {}}, Storage{"gpt2", {}, "gpt2"}, Storage{"gemma2", {}, "gemma2"},
     Storage{"phi3_narrow", {}, "phi3-narrow"}, Storage{"int4_of_32", onnx::BlockFormat{.bits = 4, .block_size = 32}},
@@ -499,6 +592,9 @@ const auto name_of_storage = [](const auto& test) { return std::string(test.para
 
 INSTANTIATE_TEST_SUITE_P(Weights, Engines, storages, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(Weights, EnginesOfThreads, storages, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(DecoderProvider, Engines, storages_of_decoder, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(DecoderProvider, EnginesOfThreads, storages_of_decoder, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(DecoderProvider, EnginesThatGuess, storages_of_decoder, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(LargerWeights, EnginesOfThreads,
                          testing::Values(Storage{"gguf", {}, GPUX_SOURCE_DIR "/tests/importer/gguf/qwen3-mixed.gguf"}),
                          name_of_storage);

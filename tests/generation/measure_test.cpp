@@ -3,7 +3,9 @@
 #include <optional>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include "generation/read_rate.h"
 
 namespace gpux::generation {
 namespace {
@@ -33,6 +35,24 @@ TEST(MeasuredLoad, FitsInTheContext) {
     EXPECT_EQ(load.prompt_tokens, row.expected_prompt) << row.context;
     EXPECT_EQ(load.generate_tokens, row.expected_generate) << row.context;
   }
+}
+
+TEST(ReadRate, IsThatOfMemoryOrCaches) {
+  for (const unsigned threads : {0U, 1U, 3U}) {
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{100'000}, std::uint64_t{8} << 20}) {
+      const double rate = read_rate(threads, bytes);
+      EXPECT_GT(rate, 1e6) << threads << " threads, " << bytes;
+      EXPECT_LT(rate, 1e13) << threads << " threads, " << bytes;
+    }
+  }
+}
+
+TEST(ReadRate, SaysWhatLimits) {
+  using testing::HasSubstr;
+  EXPECT_THAT(limit_line(0.9, 1), HasSubstr("90 % of what memory gives, which limits"));
+  EXPECT_THAT(limit_line(0.9, 16), HasSubstr("which limits"));
+  EXPECT_THAT(limit_line(0.4, 16), HasSubstr("40 % of what memory gives: the products of all texts limit"));
+  EXPECT_THAT(limit_line(0.4, 1), HasSubstr("computing limits"));
 }
 
 }  // namespace

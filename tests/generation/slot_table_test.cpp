@@ -26,6 +26,21 @@ TEST(SlotTable, KeepsThePromptOfWhoLeaves) {
   EXPECT_EQ(slots.owned(), 0);
 }
 
+TEST(SlotTable, KeepsTheWholeTextWhereItIsAsIfItWereAPrompt) {
+  SlotTable slots(2);
+  slots.take(0, 7, {"", Tokens{1, 2, 3, 4}}, 0);
+  slots.add_prompt(0, 4);
+  slots.join();
+  slots.add_generated(0);
+  slots.add_generated(0);
+  slots.part();
+  // The last token has not run.
+  const Tokens text{1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(slots.leave(0, text), 6);
+  slots.check();
+  EXPECT_EQ(slots.longest_match("", Tokens{1, 2, 3, 4, 5, 6, 7, 8})->tokens, 6);
+}
+
 TEST(SlotTable, FindsTheLongestBeginning) {
   SlotTable slots(3);
   EXPECT_FALSE(slots.longest_match("", Tokens{1}).has_value());

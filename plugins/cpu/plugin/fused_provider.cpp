@@ -13,6 +13,7 @@ namespace {
 constexpr const char* run_name_option = "gpux.run";
 constexpr const char* stop_run_option = "gpux.stop";
 constexpr const char* outputs_option = "gpux.outputs";
+constexpr const char* logits_option = "gpux.logits";
 
 }  // namespace
 
@@ -75,6 +76,8 @@ OrtStatus* FusedProvider::on_run_start(OrtEp* self, const OrtRunOptions* options
       static_cast<FusedProvider*>(self)->runs_.begin(name);
     }
     if (const char* names = Ort::GetApi().GetRunConfigEntry(options, outputs_option)) RequestedOutputs::begin(names);
+    const char* const logits = Ort::GetApi().GetRunConfigEntry(options, logits_option);
+    if (logits != nullptr && std::string_view(logits) == "all") RequestedOutputs::begin_all_logits();
   });
 }
 

@@ -6,12 +6,20 @@
 namespace gpux_cpu {
 
 /// The outputs that the caller of a run reads, which ONNX Runtime does not show a node. The run option "gpux.outputs"
-/// has their names, one per line; without it all are read. For the run on this thread.
+/// has their names, one per line; without it all are read. With the run option "gpux.logits" of "all", the logits are
+/// those of each token of the run, in place of the last one of each row. For the run on this thread.
 class RequestedOutputs {
  public:
   static void begin(std::string names) { names_ = std::move(names); }
 
-  static void end() noexcept { names_.clear(); }
+  static void begin_all_logits() noexcept { has_all_logits_ = true; }
+
+  static void end() noexcept {
+    names_.clear();
+    has_all_logits_ = false;
+  }
+
+  static bool has_all_logits() noexcept { return has_all_logits_; }
 
   static bool include(std::string_view name) noexcept {
     if (names_.empty()) return true;
@@ -25,6 +33,7 @@ class RequestedOutputs {
 
  private:
   static inline thread_local std::string names_;
+  static inline thread_local bool has_all_logits_ = false;
 };
 
 }  // namespace gpux_cpu

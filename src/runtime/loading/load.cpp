@@ -340,7 +340,9 @@ class SessionSearch {
     for (;;) {
       choose();
       try {
-        return open();
+        ort::Session session = open();
+        if (!rewritten_.give_up_idle_caches(session.assignment(), plan_)) return session;
+        remove_profiles(settings_.profile_prefix);
       } catch (const Error& error) {
         remove_profiles(settings_.profile_prefix);
         go_on_without(error);

@@ -1,5 +1,6 @@
 #include "runtime/loading/rewritten_model.h"
 
+#include <algorithm>
 #include <exception>
 #include <span>
 #include <utility>
@@ -46,12 +47,20 @@ bool wants_fusion(const LoadOptions& options, const Plan& plan) {
   return row != nullptr && row->has_fused_attention;
 }
 
+// Null: the first provider has no use for them beside float32.
+const provider::ProviderRow* reader_of_half_caches(const Plan& plan) {
+  const auto* row = plan.candidates.empty() ? nullptr : provider::find_row(plan.candidates.front().id);
+  return row != nullptr && row->reads_half_caches ? row : nullptr;
+}
+
 bool wants_float16_caches(const LoadOptions& options, const ModelInfo& info, const Plan& plan) {
   if (!info.operators.contains("com.microsoft::GroupQueryAttention")) return false;
   switch (options.cache_precision) {
     case CachePrecision::as_written:
       return false;
     case CachePrecision::automatic:
+      // Beside the rounding of weights and activations in blocks, that of keys and values is small.
+      if (reader_of_half_caches(plan) != nullptr) return info.operators.contains("com.microsoft::MatMulNBits");
       return !plan.candidates.empty();
     case CachePrecision::float16:
       return true;
@@ -86,21 +95,25 @@ std::optional<std::string> RewrittenModel::fused(std::string_view content, bool 
   }
 }
 
-std::optional<std::string> RewrittenModel::with_float16_caches(std::string_view content,
+std::optional<std::string> RewrittenModel::with_float16_caches(std::string_view content, const Plan& plan,
                                                                const ort::SessionSettings& settings) {
   const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
+  const bool has_reader = reader_of_half_caches(plan) != nullptr, halves = has_reader && !has_idle_caches_;
+  if (is_automatic && has_reader && has_idle_caches_) return std::nullopt;
   try {
-    std::optional<onnx::Float16Caches> changed = onnx::with_float16_caches(content);
+    std::optional<onnx::Float16Caches> changed =
+        onnx::with_float16_caches(content, halves ? onnx::Float16Use::stored : onnx::Float16Use::computed);
     if (!changed) {
       if (!is_automatic) cache_failure_ = "they are not float32 inputs and outputs for GroupQueryAttention alone";
       return std::nullopt;
     }
-    if (is_automatic) {
+    if (is_automatic && !halves) {
       const CacheTrial trial = try_cached_attention(changed->forms, settings);
       if (!trial.defect.empty()) cache_failure_ = trial.defect;
       if (!trial.needs_float16 || cache_failure_) return std::nullopt;
     }
     float16_values_ = std::move(changed->values);
+    halves_caches_ = halves;
     return std::move(changed->content);
   } catch (const std::exception& error) {
     cache_failure_ = error.what();
@@ -141,9 +154,18 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   };
   const auto last = [&] { return model ? std::string_view(*model) : content.text(); };
   if (fuses) change(fused(last(), precision_of(info) == "fp16", settings));
-  if (has_float16_caches) change(with_float16_caches(last(), settings));
+  if (has_float16_caches) change(with_float16_caches(last(), plan, settings));
   if (pooling != nullptr) change(pooled(last(), *pooling));
   return model;
+}
+
+bool RewrittenModel::give_up_idle_caches(const std::vector<ort::AssignedNode>& nodes, const Plan& plan) {
+  const provider::ProviderRow* const row = reader_of_half_caches(plan);
+  if (!halves_caches_ || float16_values_.empty() || row == nullptr) return false;
+  has_idle_caches_ = std::ranges::none_of(nodes, [row](const ort::AssignedNode& node) {
+    return std::ranges::find(row->plugin_names, std::string_view(node.provider)) != row->plugin_names.end();
+  });
+  return has_idle_caches_;
 }
 
 bool RewrittenModel::give_up(const std::string& reason) {
@@ -167,8 +189,9 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
   }
   if (!float16_values_.empty()) {
     const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
-    verdict.notes.emplace_back(std::string("keys and values are stored in float16") +
-                               (is_automatic ? ": the provider has their attention in float16 alone" : ""));
+    verdict.notes.emplace_back(
+        std::string("keys and values are stored in float16") +
+        (is_automatic && !halves_caches_ ? ": the provider has their attention in float16 alone" : ""));
   } else if (cache_failure_) {
     verdict.notes.emplace_back("keys and values are not stored in float16: " + *cache_failure_);
   }

@@ -5,10 +5,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
+#include "ort/assignment.h"
 #include "ort/session.h"
 #include "runtime/loading/fusion_trial.h"
 #include "runtime/loading/load_plan.h"
@@ -29,6 +31,10 @@ class RewrittenModel {
   std::optional<std::string> of(const std::filesystem::path& file, const ModelInfo& info, const Plan& plan,
                                 const ort::SessionSettings& settings, bool is_optimized);
 
+  /// Whether keys and values are float16 in the last content for a provider that got no node of these: the next session
+  /// has them as they are in the model.
+  bool give_up_idle_caches(const std::vector<ort::AssignedNode>& nodes, const Plan& plan);
+
   /// After no session could be made with the last content: the next has a change less. False: it had none.
   bool give_up(const std::string& reason);
 
@@ -45,13 +51,16 @@ class RewrittenModel {
 
  private:
   std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
-  std::optional<std::string> with_float16_caches(std::string_view content, const ort::SessionSettings& settings);
+  std::optional<std::string> with_float16_caches(std::string_view content, const Plan& plan,
+                                                 const ort::SessionSettings& settings);
   std::optional<std::string> pooled(std::string_view content, const PooledOutput& wanted);
 
   const LoadOptions& options_;
   const Signature& signature_;
   std::map<std::string, std::size_t> fused_;  // operators of the last content
   std::set<std::string> float16_values_;
+  bool halves_caches_ = false;  // float16_values_ are so for a provider that has them in float32, too
+  bool has_idle_caches_ = false;
   bool is_pooled_ = false;  // the last content is
   FusionDefects defects_;   // of what is fused no more
   std::optional<std::string> cache_failure_, pooling_failure_;

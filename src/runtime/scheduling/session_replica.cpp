@@ -136,10 +136,16 @@ const isolation::LoadedIdentity& SessionReplica::identity() const noexcept {
   return runtime_.state_->loaded.identity;
 }
 
-Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output) {
+const std::set<std::string>& SessionReplica::float16_values() const noexcept {
+  return runtime_.state_->loaded.float16_values;
+}
+
+Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output,
+                                   bool all_logits) {
   const std::size_t index = runtime_.state_->output_indices({std::string(output)}).front();
-  return stoppable(
-      [&](StopHandle* handle) { return runtime_.state_->session->run_in_place(inputs, in_place, index, *handle); });
+  return stoppable([&](StopHandle* handle) {
+    return runtime_.state_->session->run_in_place(inputs, in_place, index, all_logits, *handle);
+  });
 }
 
 const isolation::RemoteSession& SessionReplica::remote() const {

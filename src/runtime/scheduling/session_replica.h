@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,6 +80,9 @@ class SessionReplica : public Replica {
   /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
+  /// Inputs and outputs that are float16 here, and float32 in the file: Loaded::float16_values.
+  [[nodiscard]] const std::set<std::string>& float16_values() const noexcept;
+
   /// RemoteSession::wait_for_worker() and call() with a token that stop() finds. Error usage where the session is in
   /// this process.
   [[nodiscard]] std::uint64_t wait_for_worker();
@@ -86,7 +90,9 @@ class SessionReplica : public Replica {
                                         const isolation::ExpectedValues& expected);
 
   /// ort::Session::run_in_place() of a model without steps before or behind it. Returns the output of that name.
-  Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output);
+  /// `all_logits`: as RunHandle::request_all_logits().
+  Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output,
+                     bool all_logits = false);
 
  private:
   NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, bool waits_for_worker);

@@ -79,7 +79,7 @@ NamedValues EnsembleSession::run(const NamedValues& inputs, const std::vector<st
 }
 
 Value EnsembleSession::run_in_place(const NamedValues& /*inputs*/, const NamedValues& /*in_place*/,
-                                    std::size_t /*output*/, StopHandle& /*handle*/) const {
+                                    std::size_t /*output*/, bool /*all_logits*/, StopHandle& /*handle*/) const {
   throw Error(ErrorCode::usage, "an ensemble updates no caches in place");
 }
 

@@ -30,7 +30,7 @@ class EnsembleSession : public ModelSession {
   [[nodiscard]] NamedValues run(const NamedValues& inputs, const std::vector<std::size_t>& outputs, StopHandle* handle,
                                 WorkerAbsence absence) const override;
   [[nodiscard]] Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
-                                   StopHandle& handle) const override;
+                                   bool all_logits, StopHandle& handle) const override;
 
   [[nodiscard]] bool uses_pinned_memory() const noexcept override { return false; }
 

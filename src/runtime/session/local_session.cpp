@@ -62,11 +62,12 @@ NamedValues LocalSession::run_into(const NamedValues& inputs, const std::vector<
 }
 
 Value LocalSession::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
-                                 StopHandle& handle) const {
+                                 bool all_logits, StopHandle& handle) const {
   if (steps_) {
     throw Error(ErrorCode::usage,
                 "models before or after it are not supported for a model that updates caches in place");
   }
+  if (all_logits) handle.here()->request_all_logits();
   return session_->run_in_place(inputs, in_place, output, handle.here());
 }
 

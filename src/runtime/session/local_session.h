@@ -26,7 +26,7 @@ class LocalSession : public ModelSession {
   [[nodiscard]] NamedValues run_into(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                      StopHandle& handle, std::span<const std::optional<Tensor>> places) const override;
   [[nodiscard]] Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
-                                   StopHandle& handle) const override;
+                                   bool all_logits, StopHandle& handle) const override;
   [[nodiscard]] bool keeps_on_device() const noexcept override;
   [[nodiscard]] bool keeps_on_device(std::size_t output) const noexcept override;
   [[nodiscard]] bool makes_on_device(std::size_t output) const noexcept override;

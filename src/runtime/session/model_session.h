@@ -49,9 +49,10 @@ class ModelSession {
   [[nodiscard]] virtual NamedValues run_into(const NamedValues& inputs, const std::vector<std::size_t>& outputs,
                                              StopHandle& handle, std::span<const std::optional<Tensor>> places) const;
 
-  /// ort::Session::run_in_place(): returns that output. Error usage where the model does not run alone in this process.
+  /// ort::Session::run_in_place(): returns that output. `all_logits`: as RunHandle::request_all_logits(). Error usage
+  /// where the model does not run alone in this process.
   [[nodiscard]] virtual Value run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::size_t output,
-                                           StopHandle& handle) const = 0;
+                                           bool all_logits, StopHandle& handle) const = 0;
 
   /// Whether outputs, or that output, stay in memory of a device that can be read.
   [[nodiscard]] virtual bool keeps_on_device() const noexcept;

@@ -20,7 +20,7 @@ NamedValues WorkerSession::run(const NamedValues& inputs, const std::vector<std:
   return session_->run(inputs, outputs, handle->in_worker(), absence, &handle->worker_run());
 }
 
-Value WorkerSession::run_in_place(const NamedValues&, const NamedValues&, std::size_t, StopHandle&) const {
+Value WorkerSession::run_in_place(const NamedValues&, const NamedValues&, std::size_t, bool, StopHandle&) const {
   throw Error(ErrorCode::usage,
               "isolation 'process' does not support models that update caches in place; accepted: thread");
 }
@@ -51,6 +51,7 @@ Loaded loaded_in_worker(const std::filesystem::path& model, const isolation::Loa
                 .profile_prefix = {},
                 .computed_by = report.computed_by,
                 .identity = report.identity,
+                .float16_values = report.float16_values,
                 .written_graph = {}};
   const std::string& reason = facts_of(options).isolation_reason;
   loaded.verdict.notes.emplace_back(reason.empty() ? "the model runs in a worker process" : reason);

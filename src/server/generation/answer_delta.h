@@ -46,10 +46,12 @@ struct AnswerDelta {
 
 /// Tokens and times of a request, for all its answers.
 struct AnswerUsage {
-  std::size_t prompt_tokens = 0;     ///< of each prompt once
-  std::size_t cached_tokens = 0;     ///< of these, whose keys and values were there
-  std::size_t generated_tokens = 0;  ///< of all answers
-  std::size_t reasoning_tokens = 0;  ///< of these, up to the last one that gave reasoning
+  std::size_t prompt_tokens = 0;          ///< of each prompt once
+  std::size_t cached_tokens = 0;          ///< of these, whose keys and values were there
+  std::size_t generated_tokens = 0;       ///< of all answers
+  std::size_t draft_tokens = 0;           ///< that were guessed and run
+  std::size_t accepted_draft_tokens = 0;  ///< of those, the ones that the model chose
+  std::size_t reasoning_tokens = 0;       ///< of generated_tokens, up to the last one that gave reasoning
   std::chrono::duration<double> queue_time{0}, prompt_time{0}, generation_time{0};  ///< of the slowest answer
 };
 

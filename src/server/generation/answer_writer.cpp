@@ -59,6 +59,8 @@ void AnswerWriter::ended(std::size_t choice, Completion&& completion) {
     usage_.cached_tokens += completion.cached_tokens;
   }
   usage_.generated_tokens += completion.tokens.size();
+  usage_.draft_tokens += completion.draft_tokens;
+  usage_.accepted_draft_tokens += completion.accepted_draft_tokens;
   usage_.reasoning_tokens += choices_[choice].reasoning_tokens;
   usage_.queue_time = std::max(usage_.queue_time, completion.queue_time);
   usage_.prompt_time = std::max(usage_.prompt_time, completion.time_to_first_token - completion.queue_time);

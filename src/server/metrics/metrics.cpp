@@ -127,6 +127,10 @@ class Page {
                [](const Statistics& counts) { return counts.reused_tokens; });
     of_engines("gpux_generated_tokens_total", "counter", "Tokens that were generated",
                [](const Statistics& counts) { return counts.generated_tokens; });
+    of_engines("gpux_draft_tokens_total", "counter", "Tokens that were guessed and computed with the one before them",
+               [](const Statistics& counts) { return counts.draft_tokens; });
+    of_engines("gpux_accepted_draft_tokens_total", "counter", "Of the guessed tokens, those that the model chose",
+               [](const Statistics& counts) { return counts.accepted_draft_tokens; });
     of_engines("gpux_preempted_sequences_total", "counter",
                "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });

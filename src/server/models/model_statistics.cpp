@@ -46,6 +46,8 @@ void add_to(generation::EngineStatistics& sum, const generation::EngineStatistic
   sum.prompt_tokens += one.prompt_tokens;
   sum.reused_tokens += one.reused_tokens;
   sum.generated_tokens += one.generated_tokens;
+  sum.draft_tokens += one.draft_tokens;
+  sum.accepted_draft_tokens += one.accepted_draft_tokens;
   sum.finished += one.finished;
   sum.cancelled += one.cancelled;
   sum.failed += one.failed;

@@ -22,7 +22,8 @@ struct ServingFlags {
   std::map<std::string, std::string> pulled_models;  ///< names in the store, by the references in models_file
   std::string host;
   std::optional<std::uint16_t> port;
-  bool no_prefix_caching = false;
+  bool no_prefix_caching = false, no_prompt_lookup = false;
+  CachePrecision cache_precision = CachePrecision::automatic;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
   ServingRequest serving;

@@ -136,9 +136,10 @@ void Decoder::run(const DecoderBatch& batch, std::size_t threads, const Parallel
     for (std::size_t row = 0; row < batch.batch; ++row) {
       for (std::size_t i = 0; i < batch.sequence; ++i) {
         if (tokens.size() == tokens_per_pass) flush();
-        if (i + 1 == batch.sequence) {
+        if (batch.has_all_logits || i + 1 == batch.sequence) {
           outputs.push_back(tokens.size());
-          logits.push_back(batch.logits + row * weights_.vocabulary);
+          logits.push_back(batch.logits +
+                           (batch.has_all_logits ? row * batch.sequence + i : row) * weights_.vocabulary);
         }
         tokens.push_back({row, past[row] + i, batch.input_ids[row * batch.sequence + i]});
       }

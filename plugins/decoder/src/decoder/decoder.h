@@ -28,7 +28,8 @@ struct DecoderBatch {
   const std::int64_t* attention_mask = nullptr;  ///< [batch, total]: their sums are the tokens of a row, these included
   std::size_t past_length = 0, present_length = 0;  ///< positions of the caches before and after the run
   std::vector<LayerCache> layers;
-  float* logits = nullptr;  ///< [batch, 1, vocabulary], of the last token of each row
+  bool has_all_logits = false;  ///< of each token, not of the last one of each row alone
+  float* logits = nullptr;      ///< [batch, sequence or 1, vocabulary]
 };
 
 /// Runs a decoder. Any thread may call, also at the same time. The results of a row do not depend on the other rows, on

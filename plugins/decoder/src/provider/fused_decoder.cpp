@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plugin/named_runs.h"
+#include "plugin/requested_outputs.h"
 
 namespace gpux_cpu::decoder {
 namespace {
@@ -78,7 +79,9 @@ void FusedDecoder::compute(OrtKernelContext* context) const {
                      .attention_mask = as_int64(mask, mask_scratch)};
   set_caches(kernel, batch);
   const auto vocabulary = static_cast<std::int64_t>(decoder_->weights().vocabulary);
-  batch.logits = kernel.GetOutput(logits_, {ids_shape[0], 1, vocabulary}).GetTensorMutableData<float>();
+  batch.has_all_logits = RequestedOutputs::has_all_logits();
+  const std::int64_t positions = batch.has_all_logits ? ids_shape[1] : 1;
+  batch.logits = kernel.GetOutput(logits_, {ids_shape[0], positions, vocabulary}).GetTensorMutableData<float>();
   const NamedRuns::Flag stopped = NamedRuns::current();
   decoder_->run(batch, threads_, session_threads(context), stopped.get());
 }

@@ -55,6 +55,9 @@ class Recognizer {
       if (node.type == "GroupQueryAttention") presents.insert(node.outputs.begin(), node.outputs.end());
     }
     if (presents.empty()) throw NotRecognized("it has no GroupQueryAttention");
+    for (const Node& node : index_.graph().nodes) {
+      if (node.type == "Cast" && presents.contains(input_of(node, 0))) presents.insert(node.outputs.front());
+    }
     std::vector<std::string> others;
     for (const std::string& output : index_.graph().outputs) {
       if (!presents.contains(output)) others.push_back(output);
@@ -428,9 +431,31 @@ class Recognizer {
     layer.rotary = rotary;
   }
 
+  // The input of the model that is cast to float32, or the value itself.
+  std::string before_cast(const std::string& value) {
+    constexpr std::int64_t type_float = 1;
+    const Node* const cast = index_.producer(value, "Cast");
+    if (cast == nullptr || integer_of(*cast, "to", 0) != type_float) return value;
+    index_.understand(cast);
+    return input_of(*cast, 0);
+  }
+
+  // The output of the model that the value is cast to, or the value itself.
+  std::string behind_cast(const std::string& value) {
+    const auto& outputs = index_.graph().outputs;
+    if (std::ranges::find(outputs, value) != outputs.end()) return value;
+    for (const Node& node : index_.graph().nodes) {
+      if (node.type != "Cast" || input_of(node, 0) != value) continue;
+      index_.understand(&node);
+      return node.outputs.front();
+    }
+    return value;
+  }
+
   void read_cache(const Node& node, RecognizedLayer& layer) {
-    layer.cache = {input_of(node, 3), input_of(node, 4), node.outputs.size() > 1 ? node.outputs[1] : "",
-                   node.outputs.size() > 2 ? node.outputs[2] : ""};
+    layer.cache = {before_cast(input_of(node, 3)), before_cast(input_of(node, 4)),
+                   node.outputs.size() > 1 ? behind_cast(node.outputs[1]) : "",
+                   node.outputs.size() > 2 ? behind_cast(node.outputs[2]) : ""};
     for (const std::string* const past : {&layer.cache.past_key, &layer.cache.past_value}) {
       const auto type = caches_.find(*past);
       if (type == caches_.end()) throw refusal(node, "has keys and values that are no inputs of the model");

@@ -160,8 +160,14 @@ void append_prompt_scores(std::string& out, const std::vector<TokenScore>& score
 
 void append_usage(std::string& out, const AnswerUsage& usage) {
   out += fmt::format(
-      R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}})",
+      R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}})",
       usage.prompt_tokens, usage.generated_tokens, usage.prompt_tokens + usage.generated_tokens, usage.cached_tokens);
+  if (usage.draft_tokens != 0) {
+    out += fmt::format(
+        R"(,"completion_tokens_details":{{"accepted_prediction_tokens":{},"rejected_prediction_tokens":{}}})",
+        usage.accepted_draft_tokens, usage.draft_tokens - usage.accepted_draft_tokens);
+  }
+  out += '}';
 }
 
 void append_head(std::string& out, const AnswerHead& head, std::string_view object) {
