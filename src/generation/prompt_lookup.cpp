@@ -30,14 +30,15 @@ std::size_t common_tokens(std::span<const std::uint32_t> tokens, std::size_t a, 
 void PromptLookup::read(std::span<const std::uint32_t> tokens) {
   earlier_.resize(tokens.size() + 1);
   for (std::size_t end = std::max(read_ + 1, least_match); end <= tokens.size(); ++end) {
-    std::size_t& latest = latest_[hash_of(tokens, end)];
+    std::uint32_t& latest = latest_[hash_of(tokens, end)];
     earlier_[end] = latest;
-    latest = end;
+    latest = static_cast<std::uint32_t>(end);
   }
   read_ = tokens.size();
 }
 
 std::vector<std::uint32_t> PromptLookup::guess(std::span<const std::uint32_t> tokens, std::size_t most) {
+  if (read_ == 0 && tokens.size() > max_prompt) read_ = tokens.size() - max_prompt;
   if (tokens.size() > read_) read(tokens);
   const std::size_t end = tokens.size();
   if (end < least_match || most == 0) return {};

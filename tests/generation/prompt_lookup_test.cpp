@@ -47,6 +47,16 @@ TEST(PromptLookup, GuessesWhatFollowedTheSameTokens) {
   }
 }
 
+TEST(PromptLookup, LooksAtTheEndOfALongPrompt) {
+  Tokens tokens{1, 2, 3, 4};
+  for (std::uint32_t i = 0; i < PromptLookup::max_prompt; ++i) tokens.push_back(100 + i);
+  tokens.insert(tokens.end(), {1, 2, 3});
+  PromptLookup lookup;
+  EXPECT_THAT(lookup.guess(tokens, 4), IsEmpty());
+  tokens.insert(tokens.end(), {8, 1, 2, 3});
+  EXPECT_THAT(lookup.guess(tokens, 1), ElementsAre(8));
+}
+
 TEST(PromptLookup, LooksAtAFewPlacesOfMany) {
   Tokens tokens;
   std::mt19937 random(1);
