@@ -214,6 +214,7 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
   const bool throughput = encoder.batching() == TextBatching::throughput;
   TextSharing found{.limits = {.max_rows = 1}, .padding = nullptr};
   runtime::TrialMemory memory(runtime);
+  TriedTexts texts;  // made where a trial needs them
   found.sharing = runtime.run_sharing({.requests = 1, .sizes = {}});
   if (!found.sharing.shared && found.sharing.source == Source::setting) return found;
   if (!runtime::signature_permits_sharing(runtime.info().signature)) {
@@ -229,8 +230,8 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
     }
     bound_rows(runtime.verdict(), found);
     if (found.limits.max_rows > 1) {
-      const std::vector<NamedValues> texts = texts_of_throughput(encoder, found.limits.max_rows);
-      if (!holds(memory, question_of("near", texts), [&] { return try_throughput(runtime, texts); })) {
+      const std::vector<NamedValues> some = texts_of_throughput(encoder, found.limits.max_rows);
+      if (!holds(memory, question_of("near", some), [&] { return try_throughput(runtime, some); })) {
         found.limits = {.max_rows = 1};
         found.sharing = {false, Source::trial, "vectors together are not near those of each text alone"};
       }
@@ -239,7 +240,7 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
     // Other devices choose their kernels by size, so that a few runs would prove nothing.
     found.sharing = {false, Source::not_proven, "equal bits cannot be proven on this provider"};
   } else {
-    const TriedTexts texts = texts_of_trials(encoder);
+    texts = texts_of_trials(encoder);
     const auto attempt = [&] { return try_one_length(runtime, texts); };
     if (holds(memory, question_of("equal in one length", in_one_list(texts)), attempt)) {
       found.limits = of_processor;
@@ -250,7 +251,7 @@ TextSharing find_text_batching(const SentenceEncoder& encoder, const Runtime& ru
   }
   if (packs && found.limits.max_rows > 1) {
     auto padding = free_padding(encoder, runtime.info().signature);
-    const TriedTexts texts = padding == nullptr ? TriedTexts() : texts_of_trials(encoder);
+    if (padding != nullptr && texts.empty()) texts = texts_of_trials(encoder);
     const auto attempt = [&] { return try_all_lengths(runtime, texts, *padding); };
     if (padding != nullptr && holds(memory, question_of("equal in all lengths", in_one_list(texts)), attempt)) {
       found.padding = std::move(padding);

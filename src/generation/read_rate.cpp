@@ -34,7 +34,8 @@ std::uint64_t sum_of(const std::uint64_t* values, std::size_t count) {
 
 double read_rate(unsigned threads, std::uint64_t bytes) {
   constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
-  constexpr int rounds = 6;
+  constexpr int min_rounds = 6;
+  constexpr std::chrono::milliseconds min_time{300};
   const std::size_t parts = std::size_t{4} * std::max(threads, 1U);
   const std::size_t each =
       std::max(static_cast<std::size_t>(std::min(bytes, most_bytes)) / sizeof(std::uint64_t) / parts, lanes);
@@ -46,7 +47,8 @@ double read_rate(unsigned threads, std::uint64_t bytes) {
   }
   std::atomic<std::uint64_t> sink = 0;
   double best = 0;
-  for (int round = 0; round < rounds; ++round) {
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round < min_rounds || Clock::now() - begin < min_time; ++round) {
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
       for (std::size_t part = next++; part < parts; part = next++) sink += sum_of(memory.data() + part * each, each);

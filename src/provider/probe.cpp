@@ -256,4 +256,10 @@ std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<c
   return reports;
 }
 
+std::vector<ProviderReport> survey_known(const Machine& machine) {
+  std::vector<std::string> ids;
+  for (const ProviderRow& row : table()) ids.emplace_back(row.id);
+  return survey(ids, ort::find_cores(machine), find_plugins({}, machine), machine);
+}
+
 }  // namespace gpux::provider

@@ -22,6 +22,9 @@ bool is_older(const std::string& version, std::string_view floor);
 std::vector<ProviderReport> survey(std::span<const std::string> ids, std::span<const ort::CoreFile> cores,
                                    std::span<const PluginFile> plugins, const Machine& machine);
 
+/// survey() of all providers that gpux knows. Opens no library: what is available by this may still fail to load.
+std::vector<ProviderReport> survey_known(const Machine& machine);
+
 /// Completes the reports with what the open core says: registers the plugins that the reports name, lists their
 /// devices, checks which providers are built in. Reports bound to another core are left as they are.
 void confirm(std::vector<ProviderReport>& reports, std::span<const PluginFile> plugins, const Machine& machine);

@@ -341,7 +341,7 @@ class SessionSearch {
       choose();
       try {
         ort::Session session = open();
-        if (!rewritten_.give_up_idle_caches(session.assignment(), plan_)) return session;
+        if (!rewritten_.give_up_idle_caches(session, plan_)) return session;
         remove_profiles(settings_.profile_prefix);
       } catch (const Error& error) {
         remove_profiles(settings_.profile_prefix);

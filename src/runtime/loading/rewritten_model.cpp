@@ -159,11 +159,11 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   return model;
 }
 
-bool RewrittenModel::give_up_idle_caches(const std::vector<ort::AssignedNode>& nodes, const Plan& plan) {
-  const provider::ProviderRow* const row = reader_of_half_caches(plan);
-  if (!halves_caches_ || float16_values_.empty() || row == nullptr) return false;
-  has_idle_caches_ = std::ranges::none_of(nodes, [row](const ort::AssignedNode& node) {
-    return std::ranges::find(row->plugin_names, std::string_view(node.provider)) != row->plugin_names.end();
+bool RewrittenModel::give_up_idle_caches(const ort::Session& session, const Plan& plan) {
+  if (!halves_caches_ || float16_values_.empty()) return false;
+  const provider::ProviderRow* const reader = reader_of_half_caches(plan);
+  has_idle_caches_ = std::ranges::none_of(session.assignment(), [reader](const ort::AssignedNode& node) {
+    return provider::find_row(node.provider) == reader;
   });
   return has_idle_caches_;
 }

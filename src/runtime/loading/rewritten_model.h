@@ -5,12 +5,10 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
-#include "ort/assignment.h"
 #include "ort/session.h"
 #include "runtime/loading/fusion_trial.h"
 #include "runtime/loading/load_plan.h"
@@ -31,9 +29,9 @@ class RewrittenModel {
   std::optional<std::string> of(const std::filesystem::path& file, const ModelInfo& info, const Plan& plan,
                                 const ort::SessionSettings& settings, bool is_optimized);
 
-  /// Whether keys and values are float16 in the last content for a provider that got no node of these: the next session
-  /// has them as they are in the model.
-  bool give_up_idle_caches(const std::vector<ort::AssignedNode>& nodes, const Plan& plan);
+  /// Whether keys and values are float16 in the last content for a provider that got no node of the session: the next
+  /// one has them as they are in the model.
+  bool give_up_idle_caches(const ort::Session& session, const Plan& plan);
 
   /// After no session could be made with the last content: the next has a change less. False: it had none.
   bool give_up(const std::string& reason);

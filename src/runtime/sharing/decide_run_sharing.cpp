@@ -61,9 +61,8 @@ RunSharing Runtime::run_sharing(const SharingTrialOptions& options) const {
   }
   const std::string computed_by = sha256_of(conditions);
   const std::filesystem::path file = runtime::kept_trials_file(subject.files);
-  for (const runtime::KeptTrial& kept : runtime::read_kept_trials(file)) {
-    if (kept.computed_by != computed_by) continue;
-    state.sharing = runtime::decide_by_trial(kept.trial);
+  if (const auto kept = runtime::find_kept_trial(file, computed_by)) {
+    state.sharing = runtime::decide_by_trial(kept->trial);
     return *state.sharing;
   }
   if (!is_worth_a_trial) return runtime::too_few_for_a_trial(options.requests);

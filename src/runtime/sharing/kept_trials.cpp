@@ -110,6 +110,13 @@ std::vector<KeptTrial> read_kept_trials(const fs::path& file) {
   return trials;
 }
 
+std::optional<KeptTrial> find_kept_trial(const fs::path& file, std::string_view computed_by) {
+  std::vector<KeptTrial> trials = read_kept_trials(file);
+  const auto found = std::ranges::find(trials, computed_by, &KeptTrial::computed_by);
+  if (found == trials.end()) return std::nullopt;
+  return std::move(*found);
+}
+
 void keep_trial(const fs::path& file, KeptTrial trial) {
   if (file.empty()) return;
   std::vector<KeptTrial> trials = read_kept_trials(file);

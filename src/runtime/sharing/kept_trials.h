@@ -1,8 +1,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpux/model_info.h"
@@ -34,6 +36,9 @@ bool may_have_kept_trials(const TrialSubject& subject);
 
 /// Reads the trials in the file; empty if it cannot be read.
 std::vector<KeptTrial> read_kept_trials(const std::filesystem::path& file);
+
+/// The one of the file that was computed so; empty: there is none.
+std::optional<KeptTrial> find_kept_trial(const std::filesystem::path& file, std::string_view computed_by);
 
 /// Adds the result, in the place of an earlier one of the same computed_by. Where it cannot be written, the trial will
 /// be made again.

@@ -19,8 +19,8 @@ bool TrialMemory::holds(std::string_view question, const std::function<bool()>& 
   }
   const std::string computed_by = sha256_of(fmt::format("{}threads {}\nquestion {}\n", state.loaded.computed_by,
                                                         state.options.intra_threads.value_or(0), question));
-  for (const KeptTrial& kept : read_kept_trials(*file_)) {
-    if (kept.computed_by == computed_by) return kept.trial.outcome == SharingTrial::Outcome::equal;
+  if (const auto kept = find_kept_trial(*file_, computed_by)) {
+    return kept->trial.outcome == SharingTrial::Outcome::equal;
   }
   const bool holds = attempt();
   keep_trial(*file_, {.computed_by = computed_by,

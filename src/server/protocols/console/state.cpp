@@ -9,8 +9,8 @@
 
 #include "base/home.h"
 #include "base/machine.h"
-#include "gpux/provider_manager.h"
 #include "provider/device_json.h"
+#include "provider/probe.h"
 #include "server/models/model_description.h"
 #include "server/models/path_redaction.h"
 #include "server/protocols/console/kept_value.h"
@@ -145,12 +145,12 @@ MemoryOfDevices device_memory() {
   return kept.at(std::chrono::steady_clock::now(), [] { return provider::read_device_memory(Machine::this_one()); });
 }
 
-// Those that a load can choose. What is installed changes seldom, and a look at it opens libraries.
+// Those that a load can choose. No library is opened for it: one that crashes would end the server.
 Json usable_providers() {
   static KeptValue<Json> kept(std::chrono::hours(1));
   return kept.at(std::chrono::steady_clock::now(), [] {
     Json usable = Json::array();
-    for (const ProviderReport& report : ProviderManager().providers()) {
+    for (const ProviderReport& report : provider::survey_known(Machine::this_one())) {
       if (report.available) usable.push_back({{"id", report.id}, {"kind", report.kind}});
     }
     return usable;
