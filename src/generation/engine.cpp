@@ -43,6 +43,7 @@ Engine::State::State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles mode
   add_end_tokens();
   context.defaults = files.defaults;
   context.looks_up_prompts = options.prompt_lookup;
+  context.has_float16_caches = decoder.signature().cache.type == ElementType::float16;
   bound_context();
   measure_vocabulary();
   statistics.slots = options.max_sequences;

@@ -67,9 +67,13 @@ bool has(std::span<const std::uint32_t> tokens, std::uint32_t token) {
 }
 
 // Sampling would choose some token of them without a word.
-void require_numbers(std::span<const float> logits) {
+void require_numbers(std::span<const float> logits, bool has_float16_caches) {
   if (std::ranges::any_of(logits, [](float logit) { return std::isfinite(logit); })) return;
-  throw Error(ErrorCode::internal, "the model's logits are not numbers: no token can be chosen");
+  constexpr const char* problem = "the model's logits are not numbers: no token can be chosen";
+  if (!has_float16_caches) throw Error(ErrorCode::internal, problem);
+  throw Error(ErrorCode::internal,
+              format_message("{}. Its keys and values are in float16, which has numbers up to 65504: try {} model",
+                             problem, setting_named("cache_precision")));
 }
 
 }  // namespace
@@ -193,7 +197,7 @@ void Sequence::take_from_prompt(std::span<const float> logits) {
 }
 
 std::optional<FinishReason> Sequence::advance(std::span<const float> logits) {
-  require_numbers(logits);
+  require_numbers(logits, context_->has_float16_caches);
   const bool takes_from_prompt = is_in_prompt();
   if (takes_from_prompt) take_from_prompt(logits);
   if (is_in_prompt()) return std::nullopt;

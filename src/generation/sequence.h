@@ -31,7 +31,8 @@ struct SequenceContext {
   TokenSpelling spelling = TokenSpelling::byte_level;
   ModelDefaults defaults;
   std::size_t context_length = 0;
-  bool looks_up_prompts = false;  ///< GeneratorOptions::prompt_lookup
+  bool looks_up_prompts = false;    ///< GeneratorOptions::prompt_lookup
+  bool has_float16_caches = false;  ///< keys and values are float16
 
   /// Made by the first constraint, and kept. Error invalid_input: the tokenizer does not allow constraints.
   [[nodiscard]] text::TokenVocabulary vocabulary(std::size_t logits) const;

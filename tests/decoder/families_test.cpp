@@ -1,6 +1,8 @@
 // Tiny decoders of each family, as gpux imports them: the decoder provider takes them as a whole, and generates the
 // tokens of transformers.
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -93,6 +95,40 @@ TEST_P(TakenDecoders, AreTakenWithWeightsInBlocks) {
   const Generator one = generator(onnx::BlockFormat{.bits = 8, .block_size = 32});
   if (GetParam() != left_to_the_cpu) {
     EXPECT_THAT(one.verdict().active, testing::ElementsAre("decoder")) << reason_of(one.verdict());
+  }
+}
+
+// Keys that float16 has no numbers for end the text with an error that says so, not with other tokens.
+TEST(HalfCaches, SayWhatTheyCannotHold) {
+  const test::TemporaryFolder folder;
+  fs::copy(references / "qwen3", folder.path() / "source");
+  const fs::path weights = folder.path() / "source" / "model.safetensors";
+  std::string bytes = read_file(weights);
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const json tensors = json::parse(bytes.substr(sizeof header, header));
+  for (const auto& [name, tensor] : tensors.items()) {
+    if (!name.ends_with("k_norm.weight")) continue;
+    ASSERT_EQ(tensor.at("dtype"), "BF16");
+    const std::size_t begin = sizeof header + header + tensor.at("data_offsets").at(0).get<std::size_t>();
+    const std::size_t end = sizeof header + header + tensor.at("data_offsets").at(1).get<std::size_t>();
+    constexpr std::uint16_t million = 0x4974;  // in bfloat16
+    for (std::size_t at = begin; at < end; at += sizeof million) {
+      std::memcpy(bytes.data() + at, &million, sizeof million);
+    }
+  }
+  write_file_atomically(weights, bytes);
+  const fs::path made = folder.path() / "made";
+  importer::import_model(folder.path() / "source", made, {.blocks = onnx::BlockFormat{.bits = 8, .block_size = 32}});
+  const GenerationSettings settings{.temperature = 0, .max_tokens = 6, .ignores_end = true};
+  const Generator whole(made.string(), {.provider = "decoder"}, {.cache_precision = CachePrecision::as_written});
+  EXPECT_EQ(whole.generate("w1 w2 w3", settings).tokens.size(), 6U);
+  const Generator halves(made.string(), {.provider = "decoder"});
+  try {
+    (void)halves.generate("w1 w2 w3", settings);
+    ADD_FAILURE() << "the keys fit";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), testing::HasSubstr("float16, which has numbers up to 65504: try cache_precision"));
   }
 }
 
