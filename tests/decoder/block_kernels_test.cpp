@@ -222,8 +222,16 @@ TEST(BlockKernels, AccumulateFloatsInOrder) {
     const auto product = [&](const BlockKernels& kernels, std::size_t first, std::size_t count) {
       std::vector<float> out(before.begin() + static_cast<std::ptrdiff_t>(first * columns), before.end());
       out.resize(count * columns);
-      kernels.float_product({rows.data() + first * inner, inner, count, inner, values.data(), stride,
-                             adds ? factors.data() + first : nullptr, out.data(), columns, columns});
+      kernels.float_product({.rows = rows.data() + first * inner,
+                             .row_stride = inner,
+                             .row_count = count,
+                             .inner = inner,
+                             .values = values.data(),
+                             .value_stride = stride,
+                             .factors = adds ? factors.data() + first : nullptr,
+                             .out = out.data(),
+                             .out_stride = columns,
+                             .columns = columns});
       return out;
     };
     const std::vector<float> expected = product(plain_block_kernels(), 0, most);
@@ -245,19 +253,59 @@ TEST(BlockKernels, AccumulateFloatsInOrder) {
   }
 }
 
+// What is widened as it is multiplied has the bits of what was widened before.
+TEST(BlockKernels, MultiplyFloat16AsFloats) {
+  Random random(11);
+  constexpr std::size_t inner = 19, columns = 64, most = 15;
+  const std::vector<float> rows = random.values(most * inner, 1);
+  std::vector<float> values = random.values(inner * columns, 1);
+  values[3] = 3e-6F;  // below the normal numbers of float16
+  std::vector<std::uint16_t> halves(values.size());
+  plain_block_kernels().to_half(values.data(), values.size(), halves.data());
+  plain_block_kernels().from_half(halves.data(), halves.size(), values.data());
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (std::size_t count = 1; count <= most; ++count) {
+      std::vector<float> expected(count * columns), got(count * columns);
+      FloatProduct product{.rows = rows.data(),
+                           .row_stride = inner,
+                           .row_count = count,
+                           .inner = inner,
+                           .values = values.data(),
+                           .value_stride = columns,
+                           .factors = nullptr,
+                           .out = expected.data(),
+                           .out_stride = columns,
+                           .columns = columns};
+      kernels->float_product(product);
+      product.values = nullptr;
+      product.half_values = halves.data();
+      product.out = got.data();
+      kernels->float_product(product);
+      ASSERT_EQ(got, expected) << count << " rows";
+    }
+  }
+}
+
 TEST(BlockKernels, PackKeysIntoPanels) {
   Random random(7);
-  for (const std::size_t head_size : {8, 16, 20, 64, 80}) {
+  for (const std::size_t head_size : {8, 16, 20, 33, 64, 80}) {
     for (const std::size_t count : {1, 15, 32, 33, 64}) {
       const std::vector<float> keys = random.values(count * head_size, 1);
+      std::vector<std::uint16_t> halves(keys.size());
+      plain_block_kernels().to_half(keys.data(), keys.size(), halves.data());
       for (const BlockKernels* kernels : runnable_block_kernels()) {
         SCOPED_TRACE(std::string(kernels->name));
         std::vector<float> packed(panels_of(count) * panel_columns * head_size, -1);
+        std::vector<std::uint16_t> packed_halves(packed.size(), 1);
         kernels->pack_keys(keys.data(), count, head_size, packed.data());
+        kernels->pack_half_keys(halves.data(), count, head_size, packed_halves.data());
         for (std::size_t key = 0; key < panels_of(count) * panel_columns; ++key) {
           for (std::size_t element = 0; element < head_size; ++element) {
             const std::size_t index = (key / panel_columns * head_size + element) * panel_columns + key % panel_columns;
             ASSERT_EQ(packed[index], key < count ? keys[key * head_size + element] : 0) << key << " " << element;
+            ASSERT_EQ(packed_halves[index], key < count ? halves[key * head_size + element] : 0)
+                << key << " " << element;
           }
         }
       }

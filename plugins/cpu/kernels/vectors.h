@@ -12,6 +12,7 @@ struct Vectors512 {
   using Integers [[gnu::vector_size(64)]] = std::int32_t;
   using Words [[gnu::vector_size(64)]] = std::int16_t;
   using UnsignedWords [[gnu::vector_size(64)]] = std::uint16_t;
+  using Bytes [[gnu::vector_size(16)]] = std::int8_t;  // one of each lane
   static constexpr std::size_t lanes = 16;
 
   static bool can_run() noexcept {
@@ -25,6 +26,7 @@ struct Vectors256 {
   using Integers [[gnu::vector_size(32)]] = std::int32_t;
   using Words [[gnu::vector_size(32)]] = std::int16_t;
   using UnsignedWords [[gnu::vector_size(32)]] = std::uint16_t;
+  using Bytes [[gnu::vector_size(8)]] = std::int8_t;
   static constexpr std::size_t lanes = 8;
 
   static bool can_run() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }

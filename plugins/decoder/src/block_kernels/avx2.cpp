@@ -2,7 +2,7 @@
 #include "block_kernels/block_products.h"
 #include "block_kernels/float_products.h"
 #include "block_kernels/packed_keys_256.h"
-#include "block_kernels/row_operations.h"
+#include "block_kernels/vector_rows.h"
 
 namespace gpux_cpu::decoder {
 namespace {
@@ -19,10 +19,11 @@ const BlockKernels avx2_block_kernels{
     .can_run = can_run,
     .product_of_4_bits = block_product_of<BlockKind<Vectors256, NibbleMadd, 4, 2>>,
     .product_of_8_bits = block_product_of<BlockKind<Vectors256, ByteMadd, 8, 2>>,
-    .quantize = quantize_row,
+    .quantize = quantize_row_of<Vectors256>,
     .float_product = float_product_of<Vectors256, 6>,
     .pack_keys = pack_keys_256,
-    .softmax = softmax_block,
+    .pack_half_keys = pack_half_keys_256,
+    .softmax = softmax_of<Vectors256>,
     .to_half = to_half_256,
     .from_half = from_half_256,
 };

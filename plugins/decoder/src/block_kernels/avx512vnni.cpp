@@ -3,7 +3,7 @@
 #include "block_kernels/block_products.h"
 #include "block_kernels/float_products.h"
 #include "block_kernels/packed_keys_512.h"
-#include "block_kernels/row_operations.h"
+#include "block_kernels/vector_rows.h"
 
 namespace gpux_cpu::decoder {
 namespace {
@@ -20,10 +20,11 @@ const BlockKernels avx512vnni_block_kernels{
     .can_run = can_run,
     .product_of_4_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 4, 6>>,
     .product_of_8_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 8, 6>>,
-    .quantize = quantize_row,
+    .quantize = quantize_row_of<Vectors512>,
     .float_product = float_product_of<Vectors512, 14>,
     .pack_keys = pack_keys_512,
-    .softmax = softmax_block,
+    .pack_half_keys = pack_half_keys_512,
+    .softmax = softmax_of<Vectors512>,
     .to_half = to_half_512,
     .from_half = from_half_512,
 };

@@ -48,6 +48,7 @@ struct FloatProduct {
   std::size_t row_stride, row_count;
   std::size_t inner;
   const float* values;
+  const std::uint16_t* half_values = nullptr;  ///< float16 in the place of `values`; null: `values` it is
   std::size_t value_stride;
   const float* factors;  ///< null: of 0, and `out` is not read
   float* out;
@@ -77,6 +78,9 @@ struct BlockKernels {
   void (*float_product)(const FloatProduct&) noexcept;
   /// Keys [count, head_size] into panels of 32 keys, [panel][head_size][32]. Keys beyond `count` are 0.
   void (*pack_keys)(const float* keys, std::size_t count, std::size_t head_size, float* packed) noexcept;
+  /// The same with float16, which stays float16.
+  void (*pack_half_keys)(const std::uint16_t* keys, std::size_t count, std::size_t head_size,
+                         std::uint16_t* packed) noexcept;
   /// In place: exp(score - largest), 0 for masked ones. `largest` and `sum` are those of the blocks so far, first
   /// -infinity and 0. Returns the factor for sums that were made with the former `largest`; `sum` has it already.
   /// Blocks whose masked keys are behind the others have the same results for any `count`. A score that is not a number

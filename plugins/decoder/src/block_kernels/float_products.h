@@ -1,6 +1,7 @@
 // Products of rows and values in float32, for vectors of any width; as block_products.h.
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "block_kernels/block_kernels.h"
@@ -9,13 +10,39 @@
 namespace gpux_cpu::decoder {
 namespace {
 
-template <typename Vectors, std::size_t rows>
+/// Float32, or float16 that is widened.
+template <typename Vectors, typename Value>
+inline typename Vectors::Floats load_as_floats(const Value* from) noexcept {
+  using Floats = typename Vectors::Floats;
+  if constexpr (sizeof(Value) == sizeof(float)) {
+    return load<Floats>(from);
+  } else {
+    struct Halves {
+      Value halves[Vectors::lanes];
+    };
+
+    Floats value;
+    asm("vcvtph2ps %1, %0" : "=v"(value) : "m"(*reinterpret_cast<const Halves*>(from)));
+    return value;
+  }
+}
+
+template <typename Value>
+inline const Value* values_of(const FloatProduct& product) noexcept {
+  if constexpr (sizeof(Value) == sizeof(float)) {
+    return product.values;
+  } else {
+    return product.half_values;
+  }
+}
+
+template <typename Vectors, typename Value, std::size_t rows>
 void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t column, const char* ahead,
                 std::size_t ahead_step) noexcept {
   using Floats = typename Vectors::Floats;
   constexpr std::size_t lanes = Vectors::lanes;
   const float* row = product.rows + first_row * product.row_stride;
-  const float* values = product.values + column;
+  const Value* values = values_of<Value>(product) + column;
   float* const out = product.out + first_row * product.out_stride + column;
   Floats left[rows], right[rows];
   if (product.factors == nullptr) {
@@ -35,7 +62,7 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
     __builtin_prefetch(ahead, 0, 2);
     __builtin_prefetch(ahead + ahead_step / 2, 0, 2);
     ahead += ahead_step;
-    const auto left_values = load<Floats>(values), right_values = load<Floats>(values + lanes);
+    const Floats left_values = load_as_floats<Vectors>(values), right_values = load_as_floats<Vectors>(values + lanes);
 #pragma GCC unroll 14
     for (std::size_t i = 0; i < rows; ++i) {
       const auto value = __builtin_bit_cast(Floats, spread<Vectors>(row + i * product.row_stride));
@@ -52,15 +79,15 @@ void float_tile(const FloatProduct& product, std::size_t first_row, std::size_t 
   }
 }
 
-template <typename Vectors, std::size_t... rows>
+template <typename Vectors, typename Value, std::size_t... rows>
 constexpr auto float_tiles_of(std::index_sequence<rows...> /*each less one*/) noexcept {
   using Tile = void (*)(const FloatProduct&, std::size_t, std::size_t, const char*, std::size_t) noexcept;
-  return std::array<Tile, sizeof...(rows)>{float_tile<Vectors, rows + 1>...};
+  return std::array<Tile, sizeof...(rows)>{float_tile<Vectors, Value, rows + 1>...};
 }
 
-template <typename Vectors, std::size_t max_rows>
-void float_product_of(const FloatProduct& product) noexcept {
-  static constexpr auto tiles = float_tiles_of<Vectors>(std::make_index_sequence<max_rows>());
+template <typename Vectors, typename Value, std::size_t max_rows>
+void product_with(const FloatProduct& product) noexcept {
+  static constexpr auto tiles = float_tiles_of<Vectors, Value>(std::make_index_sequence<max_rows>());
   const std::size_t count = (product.row_count + max_rows - 1) / max_rows;
   if (count == 0) return;
   const auto* const ahead = static_cast<const char*>(product.ahead);
@@ -75,6 +102,15 @@ void float_product_of(const FloatProduct& product) noexcept {
       tiles[end - row - 1](product, row, column, ahead + product.ahead_bytes * part++ / parts, ahead_step);
       row = end;
     }
+  }
+}
+
+template <typename Vectors, std::size_t max_rows>
+void float_product_of(const FloatProduct& product) noexcept {
+  if (product.half_values != nullptr) {
+    product_with<Vectors, std::uint16_t, max_rows>(product);
+  } else {
+    product_with<Vectors, float, max_rows>(product);
   }
 }
 

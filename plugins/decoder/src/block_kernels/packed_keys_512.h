@@ -61,6 +61,40 @@ void pack_keys_512(const float* keys, std::size_t count, std::size_t head_size, 
   }
 }
 
+// Pairs of elements are moved as one, then the words of a pair to their rows.
+void pack_half_keys_512(const std::uint16_t* keys, std::size_t count, std::size_t head_size,
+                        std::uint16_t* packed) noexcept {
+  alignas(64) static constexpr std::uint16_t even_words_first[32] = {0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20,
+                                                                     22, 24, 26, 28, 30, 1,  3,  5,  7,  9,  11,
+                                                                     13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+  const __m512i order = _mm512_load_si512(even_words_first);
+  for (std::size_t first = 0; first < panels_of(count) * panel_columns; first += 16) {
+    std::uint16_t* const to = packed + first / panel_columns * panel_columns * head_size + first % panel_columns;
+    const std::size_t own = count <= first ? 0 : count - first < 16 ? count - first : 16;
+    for (std::size_t element = 0; element < head_size; element += 32) {
+      const std::size_t width = head_size - element < 32 ? head_size - element : 32;
+      const auto mask = static_cast<__mmask32>((std::uint64_t{1} << width) - 1);
+      __m512 pairs[16];
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < 16; ++i) {
+        pairs[i] = i < own
+                       ? _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(mask, keys + (first + i) * head_size + element))
+                       : _mm512_setzero_ps();
+      }
+      transpose_16(pairs);
+#pragma GCC unroll 16
+      for (std::size_t i = 0; i < 16; ++i) {
+        const __m512i both = _mm512_permutexvar_epi16(order, _mm512_castps_si512(pairs[i]));
+        std::uint16_t* const even = to + (element + 2 * i) * panel_columns;
+        if (2 * i < width) _mm256_storeu_si256(reinterpret_cast<__m256i*>(even), _mm512_castsi512_si256(both));
+        if (2 * i + 1 < width) {
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(even + panel_columns), _mm512_extracti64x4_epi64(both, 1));
+        }
+      }
+    }
+  }
+}
+
 void to_half_512(const float* values, std::size_t count, std::uint16_t* out) noexcept {
   for (std::size_t i = 0; i < count; i += 16) {
     const std::size_t width = count - i < 16 ? count - i : 16;

@@ -40,25 +40,37 @@ void block_product(const BlockProduct& product) noexcept {
   }
 }
 
+float of_half(std::uint16_t half) noexcept {
+  const std::uint32_t sign = (half & 0x8000U) << 16, exponent = half >> 10 & 31U, fraction = half & 0x3FFU;
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+    return sign == 0 ? magnitude : -magnitude;
+  }
+  const std::uint32_t widened = exponent == 31 ? 255 : exponent + 112;
+  return __builtin_bit_cast(float, sign | widened << 23 | fraction << 13);
+}
+
 void float_product(const FloatProduct& product) noexcept {
   for (std::size_t row = 0; row < product.row_count; ++row) {
     float* const out = product.out + row * product.out_stride;
     for (std::size_t column = 0; column < product.columns; ++column) {
       float sum = product.factors == nullptr ? 0 : out[column] * product.factors[row];
       for (std::size_t k = 0; k < product.inner; ++k) {
-        sum = __builtin_fmaf(product.rows[row * product.row_stride + k],
-                             product.values[k * product.value_stride + column], sum);
+        const std::size_t at = k * product.value_stride + column;
+        const float value = product.half_values != nullptr ? of_half(product.half_values[at]) : product.values[at];
+        sum = __builtin_fmaf(product.rows[row * product.row_stride + k], value, sum);
       }
       out[column] = sum;
     }
   }
 }
 
-void pack_keys(const float* keys, std::size_t count, std::size_t head_size, float* packed) noexcept {
+template <typename Key>
+void pack_keys(const Key* keys, std::size_t count, std::size_t head_size, Key* packed) noexcept {
   for (std::size_t key = 0; key < panels_of(count) * panel_columns; ++key) {
-    float* const to = packed + key / panel_columns * panel_columns * head_size + key % panel_columns;
+    Key* const to = packed + key / panel_columns * panel_columns * head_size + key % panel_columns;
     for (std::size_t element = 0; element < head_size; ++element) {
-      to[element * panel_columns] = key < count ? keys[key * head_size + element] : 0;
+      to[element * panel_columns] = key < count ? keys[key * head_size + element] : Key{};
     }
   }
 }
@@ -75,16 +87,6 @@ std::uint16_t half_of(float value) noexcept {
     return static_cast<std::uint16_t>(sign | (__builtin_bit_cast(std::uint32_t, sum) - 0x3F000000));
   }
   return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13));
-}
-
-float of_half(std::uint16_t half) noexcept {
-  const std::uint32_t sign = (half & 0x8000U) << 16, exponent = half >> 10 & 31U, fraction = half & 0x3FFU;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign == 0 ? magnitude : -magnitude;
-  }
-  const std::uint32_t widened = exponent == 31 ? 255 : exponent + 112;
-  return __builtin_bit_cast(float, sign | widened << 23 | fraction << 13);
 }
 
 void to_half(const float* values, std::size_t count, std::uint16_t* out) noexcept {
@@ -109,7 +111,8 @@ const BlockKernels reference_block_kernels{
     .product_of_8_bits = block_product<8>,
     .quantize = quantize_row,
     .float_product = float_product,
-    .pack_keys = pack_keys,
+    .pack_keys = pack_keys<float>,
+    .pack_half_keys = pack_keys<std::uint16_t>,
     .softmax = softmax_block,
     .to_half = to_half,
     .from_half = from_half,

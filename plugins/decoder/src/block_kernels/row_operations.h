@@ -58,21 +58,26 @@ inline std::int32_t write_steps(const float* values, std::size_t count, float st
   return total;
 }
 
+// The scale of a block, and the steps of a unit: 0 where all of its bytes are 0.
+inline float step_size(std::int32_t largest_bits, float& steps) noexcept {
+  const bool is_finite = largest_bits < 0x7F800000;
+  const float magnitude = __builtin_bit_cast(float, largest_bits);
+  // Smaller ones are 0: the inverse of their step would be infinite.
+  steps = !is_finite || magnitude < 1e-30F ? 0 : 127.0F / magnitude;
+  return is_finite ? magnitude / 127.0F : __builtin_nanf("");
+}
+
 void quantize_row(const float* values, std::size_t count, std::size_t block_size, std::int8_t* bytes, float* scale,
                   std::int32_t* negative_sum) noexcept {
   for (std::size_t first = 0; first < count; first += block_size, bytes += block_size) {
     const std::size_t own = count - first < block_size ? count - first : block_size;
-    const std::int32_t largest = largest_magnitude_bits(values + first, own);
-    const bool is_finite = largest < 0x7F800000;
-    const float magnitude = __builtin_bit_cast(float, largest);
-    // Smaller ones are 0: the inverse of their step would be infinite.
-    const bool is_zero = !is_finite || magnitude < 1e-30F;
-    *scale++ = is_finite ? magnitude / 127.0F : __builtin_nanf("");
-    if (is_zero) {
+    float steps = 0;
+    *scale++ = step_size(largest_magnitude_bits(values + first, own), steps);
+    if (steps == 0) {
       for (std::size_t i = 0; i < own; ++i) bytes[i] = 0;
       *negative_sum++ = 0;
     } else {
-      *negative_sum++ = -write_steps(values + first, own, 127.0F / magnitude, bytes);
+      *negative_sum++ = -write_steps(values + first, own, steps, bytes);
     }
     for (std::size_t i = own; i < block_size; ++i) bytes[i] = 0;
   }
@@ -106,6 +111,29 @@ inline float soft_capped(float score, float cap, float inverse_cap) noexcept {
   return x < 0 ? -capped : capped;
 }
 
+inline float largest_of(const float (&lanes)[16]) noexcept {
+  float largest = lanes[0];
+  for (const float own : lanes) largest = own > largest ? own : largest;
+  return largest;
+}
+
+// In one order for vectors of any width.
+inline float sum_of(float (&lanes)[16]) noexcept {
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
+// Adds a block to the sum of those before: the factor of what was computed with their largest score.
+inline float updated(float& largest, float& sum, float maximum, float total) noexcept {
+  // Mostly the largest is that of an earlier block.
+  const float factor = largest == maximum ? 1 : largest == -__builtin_inff() ? 0 : exp_of_distance(largest - maximum);
+  largest = maximum;
+  sum = sum * factor + total;
+  return factor;
+}
+
 // Scores are taken 16 at a time, so that a block has the same sums, in the same order, with fewer keys behind it.
 float softmax_block(const ScoreBlock& block, float& largest, float& sum) noexcept {
   float* const scores = block.scores;
@@ -130,9 +158,7 @@ float softmax_block(const ScoreBlock& block, float& largest, float& sum) noexcep
       maxima[i] = score > maxima[i] ? score : maxima[i];
     }
   }
-  float maximum = largest;
-#pragma omp simd reduction(max : maximum)
-  for (std::int32_t i = 0; i < 16; ++i) maximum = maxima[i] > maximum ? maxima[i] : maximum;
+  const float maximum = largest_of(maxima);
   float parts[16] = {};
   for (std::int32_t start = 0; start < count; start += 16) {
 #pragma omp simd
@@ -145,13 +171,7 @@ float softmax_block(const ScoreBlock& block, float& largest, float& sum) noexcep
       parts[i] += value;
     }
   }
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (std::int32_t i = 0; i < 16; ++i) total += parts[i];
-  const float factor = largest == none ? 0 : exp_of_distance(largest - maximum);
-  largest = maximum;
-  sum = sum * factor + total;
-  return factor;
+  return updated(largest, sum, maximum, sum_of(parts));
 }
 
 }  // namespace

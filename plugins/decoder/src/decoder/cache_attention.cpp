@@ -12,6 +12,9 @@ namespace {
 constexpr std::size_t keys_per_block = 64;
 static_assert(keys_per_span % keys_per_block == 0 && keys_per_block % panel_columns == 0);
 
+// Rows that widen float16 as they multiply: more of them make up for widening it once for all.
+constexpr std::size_t rows_that_widen = 14;
+
 constexpr float none = -std::numeric_limits<float>::infinity();
 
 std::size_t first_key(std::size_t position, const AttentionRules& rules) noexcept {
@@ -66,18 +69,24 @@ class SpanAttention {
                                        .soft_cap = rules_.soft_cap},
                                       sums_.largest[own], sums_.total[own]);
     }
-    kernels_.float_product({.rows = scores,
-                            .row_stride = keys_per_block,
-                            .row_count = rows,
-                            .inner = block.count,
-                            .values = values(block),
-                            .value_stride = padded_,
-                            .factors = factors,
-                            .out = sums_.values + block.first_row * padded_,
-                            .out_stride = padded_,
-                            .columns = padded_,
-                            .ahead = at(cache_.values, block.first + keys_per_block),
-                            .ahead_bytes = block_bytes()});
+    FloatProduct product{.rows = scores,
+                         .row_stride = keys_per_block,
+                         .row_count = rows,
+                         .inner = block.count,
+                         .values = nullptr,
+                         .value_stride = padded_,
+                         .factors = factors,
+                         .out = sums_.values + block.first_row * padded_,
+                         .out_stride = padded_,
+                         .columns = padded_,
+                         .ahead = at(cache_.values, block.first + keys_per_block),
+                         .ahead_bytes = block_bytes()};
+    if (widens(rows) && padded_ == head_size_) {
+      product.half_values = static_cast<const std::uint16_t*>(at(cache_.values, block.first));
+    } else {
+      product.values = values(block);
+    }
+    kernels_.float_product(product);
   }
 
  private:
@@ -87,10 +96,20 @@ class SpanAttention {
     return static_cast<const std::byte*>(cache) + key * head_size_ * (cache_.is_half ? 2 : 4);
   }
 
+  [[nodiscard]] bool widens(std::size_t rows) const { return cache_.is_half && rows <= rows_that_widen; }
+
   // [rows, keys_per_block]
   float* score(const KeyBlock& block, std::size_t rows) {
+    // Of panels of either type.
     float* const packed = scratch_.packed_keys.get(keys_per_block * head_size_);
-    kernels_.pack_keys(keys(block), block.count, head_size_, packed);
+    auto* const half_packed = reinterpret_cast<std::uint16_t*>(packed);
+    const bool is_half = widens(rows);
+    if (is_half) {
+      const auto* const own = static_cast<const std::uint16_t*>(at(cache_.keys, block.first));
+      kernels_.pack_half_keys(own, block.count, head_size_, half_packed);
+    } else {
+      kernels_.pack_keys(keys(block), block.count, head_size_, packed);
+    }
     float* const scores = scratch_.scores.get(rows * keys_per_block);
     // The next block is fetched while this one is multiplied.
     const std::size_t panels = panels_of(block.count), ahead_bytes = block_bytes() / panels;
@@ -101,6 +120,7 @@ class SpanAttention {
                               .row_count = rows,
                               .inner = head_size_,
                               .values = packed + panel * panel_columns * head_size_,
+                              .half_values = is_half ? half_packed + panel * panel_columns * head_size_ : nullptr,
                               .value_stride = panel_columns,
                               .factors = nullptr,
                               .out = scores + panel * panel_columns,

@@ -14,7 +14,7 @@ constexpr std::size_t panel_parts_per_thread = 4;
 // Rows whose intermediate values of a few panels stay in the nearest caches.
 constexpr std::size_t rows_per_tile = 64;
 // Rows of queries that are attended together: enough to make up for packing the keys.
-constexpr std::size_t queries_per_unit = 112;
+constexpr std::size_t queries_per_unit = 224;
 
 /// Consecutive positions of a row, of the heads that share a key head.
 struct AttentionUnit {
