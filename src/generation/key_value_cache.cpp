@@ -106,6 +106,8 @@ void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b,
 }
 
 void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
+  // Each call interrupts the other processors: it costs more than a text of a small model for every head.
+  constexpr std::uintptr_t least_bytes = std::uintptr_t{16} << 10;
   static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   end = std::min(end, capacity_);
   if (first >= end) return;
@@ -113,7 +115,7 @@ void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
     const std::uintptr_t from = (start + first * row_bytes() + page - 1) / page * page;
     const std::uintptr_t to = (start + end * row_bytes()) / page * page;
-    if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+    if (from < to && to - from >= least_bytes) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
   });
 }
 

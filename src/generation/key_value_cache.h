@@ -45,7 +45,8 @@ class KeyValueCache {
   void copy(std::size_t from, std::size_t to, std::size_t tokens);
   /// Exchanges two slots that hold so many tokens.
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept;
-  /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages.
+  /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages; of a head that has
+  /// less than 16 KiB of them, it stays.
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept;
 
  private:
