@@ -147,6 +147,8 @@ void gpux_constraint_close(GpuxConstraint* constraint);
 /// `count` is the vocabulary's `logits`.
 char* gpux_constraint_apply(GpuxConstraint* constraint, float* logits, size_t count);
 char* gpux_constraint_accept(GpuxConstraint* constraint, uint32_t token);
+/// Writes at most `count` tokens, and how many they are.
+char* gpux_constraint_forced(GpuxConstraint* constraint, uint32_t* tokens, size_t* count);
 char* gpux_constraint_state(GpuxConstraint* constraint, uint32_t* state);
 
 #ifdef __cplusplus

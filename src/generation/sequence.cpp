@@ -138,13 +138,19 @@ Upcoming Sequence::upcoming(std::size_t most) {
   // The step gives one token anyway.
   most = std::min(most, limit_ - std::min(limit_, generated + 1));
   if (!context_->looks_up_prompts || request_.settings.prompt_only) return {};
+  if (constraint_ && most != 0) {
+    std::vector<std::uint32_t> forced = constraint_->forced(most);
+    guesses_forced_ = !forced.empty();
+    if (guesses_forced_) return {.tokens = std::move(forced)};
+  }
   return {.tokens = lookup_.guess(tokens_, most)};
 }
 
 void Sequence::count_guesses(const GuessCounts& counts) noexcept {
-  if (counts.offered != 0 && counts.tried == 0) acceptance_.fade();
+  Acceptance& own = guesses_forced_ ? forced_acceptance_ : acceptance_;
+  if (counts.offered != 0 && counts.tried == 0) own.fade();
   if (counts.tried == 0) return;
-  acceptance_.add(counts.right, !counts.is_wrong);
+  own.add(counts.right, !counts.is_wrong);
   completion_.draft_tokens += counts.tried;
   completion_.accepted_draft_tokens += counts.right;
 }

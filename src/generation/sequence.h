@@ -78,7 +78,10 @@ class Sequence {
   /// Tokens of which the logits can be computed in the run of the last one, at most `most`.
   [[nodiscard]] Upcoming upcoming(std::size_t most);
 
-  [[nodiscard]] const Acceptance& acceptance() const noexcept { return acceptance_; }
+  /// Of guesses as the last ones of upcoming().
+  [[nodiscard]] const Acceptance& acceptance() const noexcept {
+    return guesses_forced_ ? forced_acceptance_ : acceptance_;
+  }
 
   void count_guesses(const GuessCounts& counts) noexcept;
 
@@ -120,7 +123,8 @@ class Sequence {
   std::optional<text::TokenConstraint> constraint_;
   TextStream stream_;
   PromptLookup lookup_;
-  Acceptance acceptance_;  // of its guesses
+  Acceptance acceptance_, forced_acceptance_;  // of what its text repeats, and of what its form leaves no choice of
+  bool guesses_forced_ = false;                // the last ones
   Completion completion_;
   bool has_started_ = false, has_told_prompt_ = false, is_suspect_ = false;
 };

@@ -164,6 +164,13 @@ void TokenConstraint::accept(std::uint32_t token) {
   state_->check(gpux_constraint_accept(state_->constraint, token), ErrorCode::usage);
 }
 
+std::vector<std::uint32_t> TokenConstraint::forced(std::size_t most) {
+  std::vector<std::uint32_t> tokens(most);
+  state_->check(gpux_constraint_forced(state_->constraint, tokens.data(), &most), ErrorCode::internal);
+  tokens.resize(most);
+  return tokens;
+}
+
 bool TokenConstraint::has(std::uint32_t flag) const {
   std::uint32_t state = 0;
   state_->check(gpux_constraint_state(state_->constraint, &state), ErrorCode::invalid_input);

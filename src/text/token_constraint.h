@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "gpux/output_constraint.h"
 #include "text/tokenizer.h"
@@ -60,6 +61,12 @@ class TokenConstraint {
 
   /// Appends a token to the text. Error usage: it was not allowed; the state is as before.
   void accept(std::uint32_t token);
+
+  /// Tokens of what must come next, where no other text has the form: as long as those of the vocabulary are, at most
+  /// `most`, and without the last one, in whose place a longer token may go beyond that text. A model may spell the
+  /// same text by other tokens. Empty where several texts are possible, and where that is not known. What it computes
+  /// is used by apply().
+  [[nodiscard]] std::vector<std::uint32_t> forced(std::size_t most);
 
   /// Whether the text so far has the form.
   [[nodiscard]] bool may_end() const;

@@ -16,6 +16,7 @@
 
 #include "base/temporary_folder.h"
 #include "importer/import_model.h"
+#include "text/token_words.h"
 
 namespace gpux::generation {
 namespace {
@@ -52,13 +53,14 @@ class Engines : public testing::TestWithParam<Storage> {
   static void TearDownTestSuite() { delete folder_; }
 
   static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2,
-                                        const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process()) {
+                                        const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process(),
+                                        const std::optional<text::Tokenizer>& tokenizer = {}) {
     const fs::path made = folder_->path() / GetParam().name;
     if (!fs::exists(made)) importer::import_model(references / GetParam().family, made, {.blocks = GetParam().blocks});
     const ModelFiles files = read_model_files(made);
     return std::make_unique<Engine>(
         Runtime(made / "model.onnx", {.provider = GetParam().provider, .intra_threads = threads}),
-        text::Tokenizer::from_file(files.tokenizer), files, options, budget);
+        tokenizer ? *tokenizer : text::Tokenizer::from_file(files.tokenizer), files, options, budget);
   }
 
   static EngineRequest request(std::size_t number) {
@@ -541,6 +543,48 @@ TEST_P(EnginesThatGuess, GiveTheSameAsWithoutGuesses) {
     EXPECT_EQ(statistics.generated_tokens, tokens);
     // Others decide by the times of this machine.
     if (users == 1) EXPECT_GT(accepted, 0);
+  }
+}
+
+// With a tokenizer that has a token for each character, there is one way to write the names.
+TEST_P(EnginesThatGuess, RunWhatAFormLeavesNoChoiceOfTogether) {
+  const text::Tokenizer letters = text::Tokenizer::from_json(test::made_tokenizer("metaspace", {}));
+  const auto writing = [&](const GeneratorOptions& options) {
+    return engine(options, 2, CacheBudget::of_process(), letters);
+  };
+  const auto formed = [](std::size_t number) {
+    EngineRequest made = request(number);
+    made.settings.prompt_log_probabilities.reset();
+    made.settings.max_tokens = 200;
+    made.settings.ignores_end = false;
+    made.settings.constraint = {OutputConstraint::Kind::regex,
+                                R"_(\{"temperature":(true|false),"pressure":"(far_too_high|low)"\})_"};
+    return made;
+  };
+  constexpr std::size_t count = 6;
+  std::vector<Answer> expected;
+  {
+    GeneratorOptions options;
+    options.prompt_lookup = false;
+    const auto plain = writing(options);
+    for (std::size_t i = 0; i < count; ++i) expected.push_back(submitted(*plain, formed(i)).get());
+  }
+  for (const std::size_t users : {1U, 6U}) {
+    GeneratorOptions options;
+    options.max_sequences = users;
+    const auto guessing = writing(options);
+    std::vector<std::shared_future<Answer>> answers;
+    for (std::size_t i = 0; i < count; ++i) answers.push_back(submitted(*guessing, formed(i)));
+    std::size_t accepted = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Answer answer = answers[i].get();
+      expect_equal(answer, expected[i], i);
+      EXPECT_THAT(answer.text, testing::AllOf(testing::HasSubstr("temperature"), testing::HasSubstr("pressure")))
+          << answer.text;
+      accepted += answer.completion.accepted_draft_tokens;
+    }
+    // Of some 30 letters of which there is no choice. With others it depends on the times of this machine.
+    if (users == 1) EXPECT_GT(accepted, count * 10);
   }
 }
 

@@ -61,6 +61,8 @@ std::vector<float> allowed(TokenConstraint& constraint, const Model& model) {
 
 bool takes(const Model& model, TokenConstraint constraint, const std::vector<std::uint32_t>& tokens) {
   for (const std::uint32_t token : tokens) {
+    // Asking for what is forced changes nothing.
+    if (token % 2 == 0) static_cast<void>(constraint.forced(4));
     if (allowed(constraint, model)[token] == forbidden) return false;
     constraint.accept(token);
   }
@@ -618,6 +620,47 @@ TEST(TokenConstraint, ATokenThatIsNotAllowedChangesNothing) {
 }
 
 // A model may have none, or several, and their text is nothing that comes out.
+TEST_P(Families, TokensThatAreForced) {
+  const Model& model = model_of(GetParam());
+  TokenConstraint constraint(model.vocabulary, {Kind::json_schema, R"({"type": "object", "required": ["nametrueab"],
+      "properties": {"nametrueab": {"type": "boolean"}}, "additionalProperties": false})"});
+  const auto token_of = [&](std::string_view word) {
+    return static_cast<std::uint32_t>(std::ranges::find(model.words, word) - model.words.begin());
+  };
+  const auto take = [&](std::uint32_t token) {
+    ASSERT_NE(allowed(constraint, model)[token], forbidden) << model.words[token];
+    constraint.accept(token);
+  };
+  // White space is allowed before and behind what a member has.
+  EXPECT_TRUE(constraint.forced(100).empty());
+  if (allowed(constraint, model)[token_of("{\"")] == forbidden) {
+    take(token_of(" {"));
+    take(token_of("\""));
+  } else {
+    take(token_of("{\""));
+  }
+  const std::vector<std::uint32_t> name{token_of("name"), token_of("true"), token_of("ab")};
+  EXPECT_EQ(constraint.forced(100), name);
+  EXPECT_EQ(constraint.forced(2), std::vector(name.begin(), name.begin() + 2));
+  take(name[0]);
+  EXPECT_EQ(constraint.forced(100), std::vector(name.begin() + 1, name.end()));
+  // Another spelling of it.
+  take(token_of("t"));
+  const std::vector<std::uint32_t> rest = constraint.forced(100);
+  ASSERT_EQ(rest.size(), 4);
+  EXPECT_EQ(rest.back(), token_of("ab"));
+  for (const std::uint32_t token : rest) take(token);
+  EXPECT_TRUE(constraint.forced(100).empty());
+  take(token_of("\":"));
+  // Now there are two texts.
+  EXPECT_TRUE(constraint.forced(100).empty());
+  take(token_of("true"));
+  EXPECT_TRUE(constraint.forced(100).empty());
+  take(token_of("}"));
+  EXPECT_TRUE(constraint.is_finished());
+  EXPECT_TRUE(constraint.forced(100).empty());
+}
+
 TEST(TokenConstraint, EndTokens) {
   const Model& model = model_of("byte-level");
   const TokenVocabulary none(model.tokenizer, model.words.size(), {});

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use llguidance::api::{GrammarWithLexer, ParserLimits, StopReason, TopLevelGrammar};
-use llguidance::toktrie::SimpleVob;
+use llguidance::toktrie::{SimpleVob, TokTrie};
 use llguidance::Matcher;
 use serde_json::Value;
 
@@ -35,6 +35,10 @@ pub struct GpuxConstraint {
     matcher: Matcher,
     /// The tokens that may come first, until one has come.
     first: Option<Arc<SimpleVob>>,
+    /// The tokens that may come next, where they are known.
+    next: Option<Arc<SimpleVob>>,
+    /// The bytes that must come next, as far as they have been looked for.
+    forced: Vec<u8>,
 }
 
 /// What one constraint may cost. A step of 200,000 takes about 15 ms, a state of a lexer 2 kB.
@@ -229,7 +233,8 @@ fn compile(vocabulary: &Arc<Vocabulary>, kind: u32, text: &str, frame: &str) -> 
         let thread = std::thread::Builder::new().stack_size(COMPILER_STACK_BYTES).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|_| Err("llguidance failed".into()))
     })?;
-    Ok(GpuxConstraint { vocabulary: Arc::clone(vocabulary), matcher, first: Some(first) })
+    let vocabulary = Arc::clone(vocabulary);
+    Ok(GpuxConstraint { vocabulary, matcher, first: Some(first), next: None, forced: Vec::new() })
 }
 
 /// The tokens that may come first. An error where one of them, or of those that follow it, is too complex: what a text
@@ -273,14 +278,20 @@ fn allowed(matcher: &mut Matcher) -> Outcome<SimpleVob> {
     })
 }
 
+fn next_tokens(constraint: &mut GpuxConstraint) -> Outcome<Arc<SimpleVob>> {
+    if let Some(known) = constraint.first.as_ref().or(constraint.next.as_ref()) {
+        return Ok(Arc::clone(known));
+    }
+    let next = Arc::new(allowed(&mut constraint.matcher)?);
+    constraint.next = Some(Arc::clone(&next));
+    Ok(next)
+}
+
 fn apply(constraint: &mut GpuxConstraint, logits: &mut [f32]) -> Outcome<()> {
     if logits.len() != constraint.vocabulary.logits {
         return Err(format!("{} logits; accepted: {}", logits.len(), constraint.vocabulary.logits).into());
     }
-    let mask = match &constraint.first {
-        Some(first) => Arc::clone(first),
-        None => Arc::new(allowed(&mut constraint.matcher)?),
-    };
+    let mask = next_tokens(constraint)?;
     const BITS: usize = 32;
     for (word, part) in mask.as_slice().iter().zip(logits.chunks_mut(BITS)) {
         if *word == u32::MAX {
@@ -310,7 +321,37 @@ fn accept(constraint: &mut GpuxConstraint, token: u32) -> Outcome<()> {
         return Err(format!("token {token} is not allowed here").into());
     }
     constraint.first = None;
+    constraint.next = None;
+    let own = constraint.vocabulary.factory.tok_env().tok_trie().token(token);
+    constraint.forced = constraint.forced.strip_prefix(own).map_or_else(Vec::new, <[u8]>::to_vec);
     Ok(())
+}
+
+/// The longest tokens that spell what must come next, but the last: the model may spell it by others.
+fn forced(constraint: &mut GpuxConstraint, most: usize) -> Vec<u32> {
+    if constraint.matcher.is_stopped() {
+        return Vec::new();
+    }
+    if constraint.forced.is_empty() {
+        // Tokens that all begin with one byte are few: where there are many, nothing is looked for.
+        const MANY: usize = 200;
+        match next_tokens(constraint) {
+            Ok(next) if next.num_set() <= MANY => {}
+            _ => return Vec::new(),
+        }
+        // Of a copy: the parser takes what is forced for a part of the text.
+        let mut copy = constraint.matcher.clone();
+        constraint.forced = limited(&mut copy, Matcher::compute_ff_bytes);
+    }
+    let trie = constraint.vocabulary.factory.tok_env().tok_trie();
+    let bytes = &constraint.forced[..constraint.forced.len().min(most.saturating_add(1).saturating_mul(trie.max_token_len()))];
+    // Tokens that are named in a grammar have no text.
+    let text = bytes.split(|byte| *byte == TokTrie::SPECIAL_TOKEN_MARKER).next().unwrap_or_default();
+    let mut tokens = trie.greedy_tokenize(text);
+    // A longer token than the last one may go beyond what is forced.
+    tokens.pop();
+    tokens.truncate(most);
+    tokens
 }
 
 /// # Safety
@@ -398,6 +439,22 @@ pub unsafe extern "C" fn gpux_constraint_apply(
 #[no_mangle]
 pub unsafe extern "C" fn gpux_constraint_accept(constraint: *mut GpuxConstraint, token: u32) -> *mut c_char {
     guarded(|| accept(&mut *constraint, token))
+}
+
+/// # Safety
+/// As gpux_text.h says.
+#[no_mangle]
+pub unsafe extern "C" fn gpux_constraint_forced(
+    constraint: *mut GpuxConstraint,
+    tokens: *mut u32,
+    count: *mut usize,
+) -> *mut c_char {
+    guarded(|| {
+        let found = forced(&mut *constraint, *count);
+        ptr::copy_nonoverlapping(found.as_ptr(), tokens, found.len());
+        *count = found.len();
+        Ok(())
+    })
 }
 
 /// # Safety
