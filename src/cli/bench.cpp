@@ -42,7 +42,8 @@ struct BenchFlags {
   LoadRequest load;
   std::vector<std::string> providers;
   std::optional<std::uint64_t> runs, warmup;
-  std::optional<std::size_t> prompt_tokens, generate_tokens, users;
+  std::optional<std::size_t> prompt_tokens, generate_tokens;
+  std::vector<std::size_t> users;
   CachePrecision cache_precision = CachePrecision::automatic;
   std::optional<double> seconds;
   std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
@@ -69,7 +70,7 @@ void measure_candidate(const BenchFlags& flags, OpenModel& model, const Benchmar
 }
 
 bool asks_for_text(const BenchFlags& flags) {
-  return flags.prompt_tokens || flags.generate_tokens || flags.users;
+  return flags.prompt_tokens || flags.generate_tokens || !flags.users.empty();
 }
 
 // What does not go with models that generate text, or with others, is refused by name.
@@ -80,7 +81,8 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
                 "--prompt-tokens, --generate-tokens, --users, --runs, --warmup");
   }
   GeneratorOptions options;
-  options.max_sequences = std::max(options.max_sequences, flags.users.value_or(1));
+  const std::vector<std::size_t> users = flags.users.empty() ? std::vector<std::size_t>{1, 4} : flags.users;
+  options.max_sequences = std::max(options.max_sequences, std::ranges::max(users));
   options.reuses_prefixes = false;
   // What a model makes of random tokens repeats itself as no text of its users does.
   options.prompt_lookup = false;
@@ -91,11 +93,10 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   }
   generation::MeasuredLoad load =
       generation::load_for(engine->context_length(), flags.prompt_tokens, flags.generate_tokens);
-  load.users = flags.users.value_or(load.users);
   load.rounds = flags.runs.value_or(load.rounds);
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   const unsigned threads = model.settings.options.intra_threads.value_or(usable_processors(Machine::this_one()));
-  print_generation_benchmark(context, *engine, load, threads, flags.output);
+  print_generation_benchmark(context, *engine, load, users, threads, flags.output);
 }
 
 void measure_here(const BenchFlags& flags, Context& context) {
@@ -216,7 +217,11 @@ void add_bench(CLI::App& program, Context& context) {
   command->add_option("--prompt-tokens", flags->prompt_tokens,
                       "models that generate text: tokens of a prompt (default 512)");
   command->add_option("--generate-tokens", flags->generate_tokens, "the same: tokens after it (default 128)");
-  command->add_option("--users", flags->users, "the same: prompts at once, 1 to 256 (default 1)");
+  command
+      ->add_option("--users", flags->users,
+                   "the same: prompts at once, 1 to 256; several numbers are columns side by side (default 1,4)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_cache_precision_flag(*command, flags->cache_precision);
   add_input_flags(*command, flags->inputs);
   add_synthetic_flags(*command, flags->synthetic);

@@ -12,8 +12,10 @@
 #include "base/standard_streams.h"
 #include "cli/flag_names.h"
 #include "cli/table.h"
+#include "generation/product_rate.h"
 #include "generation/read_rate.h"
 #include "gpux/error.h"
+#include "onnx/block_products.h"
 #include "runtime/scheduling/batch.h"
 
 namespace gpux::cli {
@@ -33,6 +35,31 @@ std::uint64_t batch_of(const Runtime& runtime, const NamedValues& inputs) {
 
 std::string heading(const Json& result) {
   return result.value("provider", std::string());
+}
+
+std::string users_text(std::size_t users) {
+  return fmt::format("{} {}", users, users == 1 ? "user" : "users");
+}
+
+// Those of several numbers of users are columns of their own.
+struct Column {
+  std::string title;
+  const Json* result;
+};
+
+std::vector<Column> columns_of(const std::vector<Json>& results) {
+  std::vector<Column> columns;
+  for (const Json& result : results) {
+    const auto loads = result.find("loads");
+    if (loads == result.end()) {
+      columns.push_back({heading(result), &result});
+      continue;
+    }
+    for (const Json& load : *loads) {
+      columns.push_back({fmt::format("{}, {}", heading(load), users_text(load.at("users").get<std::size_t>())), &load});
+    }
+  }
+  return columns;
 }
 
 // A provider that did not run has a reason in place of what ran in its place.
@@ -81,7 +108,7 @@ std::string benchmark_table(const std::vector<Json>& results) {
     std::string (*written)(const Json& value);
   };
 
-  constexpr std::array<Row, 24> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
+  constexpr std::array<Row, 26> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
                                       {"generate", "generate_tokens_per_second", tokens_per_second},
                                       {"first token", "first_token_ms", milliseconds},
                                       {"token gap, median", "token_gap_median_ms", milliseconds},
@@ -91,6 +118,8 @@ std::string benchmark_table(const std::vector<Json>& results) {
                                       {"read for a step", "step_bytes", bytes},
                                       {"memory gives", "read_bytes_per_second", bytes_per_second},
                                       {"of it, used", "share_of_reads", percent},
+                                      {"of the products, prompt", "prompt_share_of_products", percent},
+                                      {"of the products, text", "share_of_products", percent},
                                       {"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
@@ -108,14 +137,15 @@ std::string benchmark_table(const std::vector<Json>& results) {
   Table table;
   table.head = {"asked for"};
   std::vector<std::string> places{"ran on"};
-  for (const Json& result : results) {
-    table.head.push_back(heading(result));
-    places.push_back(where_it_ran(result));
+  const std::vector<Column> columns = columns_of(results);
+  for (const auto& [title, result] : columns) {
+    table.head.push_back(title);
+    places.push_back(where_it_ran(*result));
   }
   table.rows.push_back(std::move(places));
   for (const Row& row : rows) {
     std::vector<std::string> cells{row.title};
-    for (const Json& result : results) cells.push_back(cell(result, row.key, row.written));
+    for (const Column& column : columns) cells.push_back(cell(*column.result, row.key, row.written));
     if (std::any_of(cells.begin() + 1, cells.end(), [](const std::string& text) { return text != "-"; })) {
       table.rows.push_back(std::move(cells));
     }
@@ -125,6 +155,16 @@ std::string benchmark_table(const std::vector<Json>& results) {
     if (result.contains("error")) text += "\n" + failure_line(result);
   }
   return text;
+}
+
+// Of weights in blocks, of which the products are those of bytes. None where the file cannot be read again.
+onnx::BlockProducts products_of(const generation::Engine& engine) {
+  try {
+    const MappedFile file(engine.runtime().info().path);
+    return onnx::block_products(file.text(), static_cast<std::int64_t>(engine.vocabulary_size()));
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 void print(const Context& context, const Json& json, const std::vector<Json>& results, const std::string& file) {
@@ -191,37 +231,67 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
 }
 
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
-                                unsigned threads, const std::string& file) {
-  load.progress = [&](double done) { draw_progress(context, done, "measuring"); };
-  const generation::GenerationFigures figures = generation::measure(engine, load);
+                                const std::vector<std::size_t>& users, unsigned threads, const std::string& file) {
+  struct Measured {
+    generation::GenerationFigures figures;
+    std::uint64_t peak_bytes;
+  };
+
+  std::vector<Measured> all;
+  for (const std::size_t count : users) {
+    load.users = count;
+    load.progress = [&](double done) {
+      draw_progress(context, (static_cast<double>(all.size()) + done) / static_cast<double>(users.size()), "measuring");
+    };
+    const generation::GenerationFigures figures = generation::measure(engine, load);
+    all.push_back({figures, peak_resident_bytes()});
+  }
+  // Takes memory itself, which is not the model's.
   const Verdict& verdict = engine.runtime().verdict();
-  const std::uint64_t peak_bytes = peak_resident_bytes();  // before more is taken to measure how fast it is read
-  const std::uint64_t step_bytes = engine.runtime().info().total_bytes() +
-                                   engine.memory_needed(load.users * (load.prompt_tokens + load.generate_tokens / 2));
-  const double read =
-      figures.generate_tokens_per_second / static_cast<double>(load.users) * static_cast<double>(step_bytes);
-  // Other work on the machine may slow down this measurement, and not the steps.
-  const double rate = std::max(generation::read_rate(threads, step_bytes), read), share = read / rate;
   say(context, line_of(verdict));
-  say(context, generation::limit_line(share, load.users));
-  const Json json{{"provider", verdict.requested},
-                  {"prompt_tokens", load.prompt_tokens},
-                  {"generate_tokens", load.generate_tokens},
-                  {"users", load.users},
-                  {"prompt_tokens_per_second", figures.prompt_tokens_per_second},
-                  {"generate_tokens_per_second", figures.generate_tokens_per_second},
-                  {"first_token_ms", figures.first_token_ms},
-                  {"token_gap_median_ms", figures.token_gap_median_ms},
-                  {"token_gap_p99_ms", figures.token_gap_p99_ms},
-                  {"token_gap_max_ms", figures.token_gap_max_ms},
-                  {"cache_bytes", figures.cache_bytes},
-                  {"step_bytes", step_bytes},
-                  {"read_bytes_per_second", rate},
-                  {"share_of_reads", share},
-                  {"runs", figures.rounds},
-                  {"load_ms", engine.runtime().load_time().count()},
-                  {"peak_memory_bytes", peak_bytes},
-                  {"verdict", Json::parse(json_text_of(verdict))}};
+  const onnx::BlockProducts products = products_of(engine);
+  const double product_rate = products == onnx::BlockProducts{} ? 0 : generation::byte_product_rate(threads);
+  std::vector<Json> loads;
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    const auto& [figures, peak_bytes] = all[i];
+    const auto count = static_cast<double>(users[i]);
+    const std::uint64_t step_bytes = engine.runtime().info().total_bytes() +
+                                     engine.memory_needed(users[i] * (load.prompt_tokens + load.generate_tokens / 2));
+    const double read = figures.generate_tokens_per_second / count * static_cast<double>(step_bytes);
+    // Other work on the machine may slow down this measurement, and not the steps.
+    const double rate = std::max(generation::read_rate(threads, step_bytes), read), share = read / rate;
+    const auto product_share = [&](double tokens_a_second, std::uint64_t own) {
+      return product_rate == 0 ? 0 : std::min(1.0, tokens_a_second * static_cast<double>(own) / product_rate);
+    };
+    const double text_share = product_share(figures.generate_tokens_per_second, products.layers + products.head);
+    const std::string limit = generation::limit_line(share, text_share, users[i]);
+    say(context, users.size() == 1 ? limit : fmt::format("{}: {}", users_text(users[i]), limit));
+    loads.push_back(
+        {{"provider", verdict.requested},
+         {"prompt_tokens", load.prompt_tokens},
+         {"generate_tokens", load.generate_tokens},
+         {"users", users[i]},
+         {"prompt_tokens_per_second", figures.prompt_tokens_per_second},
+         {"generate_tokens_per_second", figures.generate_tokens_per_second},
+         {"first_token_ms", figures.first_token_ms},
+         {"token_gap_median_ms", figures.token_gap_median_ms},
+         {"token_gap_p99_ms", figures.token_gap_p99_ms},
+         {"token_gap_max_ms", figures.token_gap_max_ms},
+         {"cache_bytes", figures.cache_bytes},
+         {"step_bytes", step_bytes},
+         {"read_bytes_per_second", rate},
+         {"share_of_reads", share},
+         {"byte_products_per_second", product_rate == 0 ? Json() : Json(product_rate)},
+         {"prompt_share_of_products",
+          product_rate == 0 ? Json() : Json(product_share(figures.prompt_tokens_per_second, products.layers))},
+         {"share_of_products", product_rate == 0 ? Json() : Json(text_share)},
+         {"runs", figures.rounds},
+         {"load_ms", engine.runtime().load_time().count()},
+         {"peak_memory_bytes", peak_bytes},
+         {"verdict", Json::parse(json_text_of(verdict))}});
+  }
+  Json json = loads.front();
+  if (loads.size() > 1) json["loads"] = loads;
   print(context, json, {json}, file);
 }
 

@@ -53,6 +53,17 @@ TEST_F(Generate, MeasuresWithinTheContext) {
   const Json measured = gpux_.run({"bench", "short", "--runs", "1", "--json"}).json();
   EXPECT_EQ(measured.at("prompt_tokens"), 40) << measured;
   EXPECT_EQ(measured.at("generate_tokens"), 10);
+  // One user and four, those of the first beside the others.
+  EXPECT_EQ(measured.at("users"), 1);
+  ASSERT_EQ(measured.at("loads").size(), 2);
+  EXPECT_EQ(measured.at("loads")[0].at("generate_tokens_per_second"), measured.at("generate_tokens_per_second"));
+  EXPECT_EQ(measured.at("loads")[1].at("users"), 4);
+  const Json alone = gpux_.run({"bench", "short", "--users", "2", "--runs", "1", "--json"}).json();
+  EXPECT_EQ(alone.at("users"), 2);
+  EXPECT_FALSE(alone.contains("loads"));
+  const auto table = gpux_.run({"bench", "short", "--users", "1,3", "--runs", "1"});
+  EXPECT_THAT(table.out, testing::AllOf(testing::HasSubstr("1 user "), testing::HasSubstr("3 users"))) << table.err;
+  EXPECT_EQ(gpux_.run({"bench", "short", "--users", "0", "--runs", "1"}).code, 2);
   EXPECT_EQ(gpux_.run({"bench", "short", "--prompt-tokens", "45", "--generate-tokens", "10"}).code, 2);
 }
 

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "generation/product_rate.h"
 #include "generation/read_rate.h"
 
 namespace gpux::generation {
@@ -49,11 +50,22 @@ TEST(ReadRate, IsThatOfMemoryOrCaches) {
 
 TEST(ReadRate, SaysWhatLimits) {
   using testing::HasSubstr;
-  EXPECT_THAT(limit_line(0.9, 1), HasSubstr("90 % of what memory gives, which limits"));
-  EXPECT_THAT(limit_line(0.9, 16), HasSubstr("which limits"));
-  EXPECT_THAT(limit_line(0.4, 16), HasSubstr("40 % of what memory gives: the products of all texts limit"));
-  EXPECT_THAT(limit_line(0.4, 1), HasSubstr("computing limits"));
+  EXPECT_THAT(limit_line(0.9, 0, 1), HasSubstr("90 % of what memory gives: memory limits"));
+  EXPECT_THAT(limit_line(0.9, 0.3, 16), HasSubstr("30 % of the processor's products: memory limits"));
+  EXPECT_THAT(limit_line(0.4, 0.7, 16), HasSubstr("70 % of the processor's products: products limit"));
+  EXPECT_THAT(limit_line(0.4, 0.3, 16), HasSubstr("neither limits alone"));
+  EXPECT_THAT(limit_line(0.4, 0, 16), HasSubstr("the products of all texts limit"));
+  EXPECT_THAT(limit_line(0.4, 0, 1), HasSubstr("computing limits"));
 }
+
+#if defined(__x86_64__)
+TEST(ByteProductRate, IsThatOfTheProcessor) {
+  if (__builtin_cpu_supports("avx2") == 0) GTEST_SKIP() << "no AVX2";
+  // A processor of one GHz does more, and none 10 T.
+  EXPECT_GT(byte_product_rate(1), 5e9);
+  EXPECT_LT(byte_product_rate(1), 1e13);
+}
+#endif
 
 }  // namespace
 }  // namespace gpux::generation

@@ -11,8 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/temporary_folder.h"
 #include "gpux/runtime.h"
+#include "onnx/block_products.h"
 
 namespace gpux::onnx {
 namespace {
@@ -54,6 +56,10 @@ TEST_P(BlockNodes, ShareATable) {
   multiply_blocks(graph, "embedded", constant, "logits");
   graph.write(folder.path() / "tied.onnx", 20, 9);
   EXPECT_EQ(calls, 1);
+  const std::string content = read_file(folder.path() / "tied.onnx");
+  constexpr auto products = static_cast<std::uint64_t>(rows);
+  EXPECT_EQ(block_products(content, rows), (BlockProducts{.head = products * static_cast<std::uint64_t>(columns)}));
+  EXPECT_EQ(block_products(content, 100), (BlockProducts{.layers = products * static_cast<std::uint64_t>(columns)}));
 
   const Runtime runtime(folder.path() / "tied.onnx", {.provider = "cpu"});
   const std::array<std::int64_t, tokens> chosen{47, 0, 5};
