@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -239,6 +240,11 @@ struct GeneratorOptions {
   /// provider computes each as it does alone and where it pays. Changes no token.
   bool prompt_lookup = true;
   CachePrecision cache_precision = CachePrecision::automatic;  ///< of keys and values
+  /// A folder that keeps keys and values of prompts for later processes, which need not compute them again; empty: none
+  /// does. It is made with mode 0700, and may be shared by processes of one user. Changes no token. Refused with keys
+  /// and values on a device, and without reuses_prefixes.
+  std::filesystem::path prompt_cache = {};
+  std::uint64_t prompt_cache_bytes = std::uint64_t{4} << 30;  ///< of all its files: those used longest ago are removed
   std::function<void(LoadPhase phase)> on_load = {};  ///< is called as each phase of loading begins, on the loading
                                                       ///< thread; what it throws ends the loading
 };

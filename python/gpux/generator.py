@@ -210,6 +210,10 @@ class Generator(Closing):
         prompt_lookup: tokens are guessed by what followed the same tokens earlier in the text, and several run at once,
             where the provider computes each as it does alone and where it pays. Changes no token.
         cache_precision: of keys and values: "auto", "model" (as in the model's file) or "float16".
+        prompt_cache: a folder that keeps keys and values of prompts for later processes, which need not compute them
+            again; it is made with mode 0700, and may be shared by processes of one user. None: no folder. Changes no
+            token.
+        prompt_cache_bytes: of all its files: those used longest ago are removed.
         progress: called with a LoadPhase as each phase of loading begins.
         strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
@@ -231,6 +235,8 @@ class Generator(Closing):
         reuse_prefixes: bool = True,
         prompt_lookup: bool = True,
         cache_precision: CachePrecision = "auto",
+        prompt_cache: str | os.PathLike[str] | None = None,
+        prompt_cache_bytes: int = 4 << 30,
         progress: Callable[[LoadPhase], object] | None = None,
         strict: Strict = False,
         threads: int | None = None,
@@ -254,12 +260,15 @@ class Generator(Closing):
         if cache_precision not in ("auto", "model", "float16"):
             raise Usage(f"cache_precision is {cache_precision!r}; accepted: auto, model, float16")
         engine["cache_precision"] = cache_precision
+        if prompt_cache is not None:
+            engine["prompt_cache"] = path_of(prompt_cache)
         counts = {
             "context_length": context_length,
             "max_sequences": max_sequences,
             "max_waiting": max_waiting,
             "cache_bytes": cache_bytes,
             "prompt_chunk": prompt_chunk,
+            "prompt_cache_bytes": prompt_cache_bytes,
         }
         for name, count in counts.items():
             if count is not None:

@@ -153,6 +153,10 @@ GeneratorOptions to_options(const nb::dict& values) {
       options.cache_precision = precision == "float16" ? CachePrecision::float16
                                 : precision == "model" ? CachePrecision::as_written
                                                        : CachePrecision::automatic;
+    } else if (name == "prompt_cache") {
+      options.prompt_cache = nb::cast<std::string>(value);
+    } else if (name == "prompt_cache_bytes") {
+      options.prompt_cache_bytes = nb::cast<std::uint64_t>(value);
     } else if (name == "prompt_lookup") {
       options.prompt_lookup = nb::cast<bool>(value);
     } else {

@@ -304,3 +304,20 @@ print("done")
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (process.returncode, process.stdout, process.stderr) == (0, "done\n", "")
+
+
+def test_prompts_are_kept_across_restarts(folder: Path, tmp_path: Path) -> None:
+    assert folder.exists()  # it is stored as "plain"
+    kept, prompt = tmp_path / "prompts", "a rule of many " * 20
+    with gpux.Generator("plain") as generator:
+        expected = generator.generate(prompt, max_tokens=5, temperature=0, ignore_eos=True).tokens
+    with gpux.Generator("plain", prompt_cache=kept) as generator:
+        assert generator.generate(prompt, max_tokens=5, temperature=0, ignore_eos=True).cached_tokens == 0
+    with gpux.Generator("plain", prompt_cache=str(kept)) as generator:
+        answer = generator.generate(prompt, max_tokens=5, temperature=0, ignore_eos=True)
+    assert answer.tokens == expected
+    assert answer.cached_tokens > 250
+    with pytest.raises(gpux.Usage, match="prompt_cache_bytes"):
+        gpux.Generator("plain", prompt_cache=kept, prompt_cache_bytes=10)
+    with pytest.raises(gpux.Usage, match="prompts are not reused"):
+        gpux.Generator("plain", prompt_cache=kept, reuse_prefixes=False)

@@ -7,11 +7,23 @@
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "base/files.h"
 #include "gpux/error.h"
 
 namespace gpux {
+
+namespace {
+
+std::string hexadecimal(std::span<const unsigned char> digest) {
+  std::string text;
+  text.reserve(2 * digest.size());
+  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+}  // namespace
 
 struct Sha256::State {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
@@ -42,10 +54,7 @@ std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
   EVP_DigestFinal_ex(state_->context, digest.data(), &length);
-  std::string text;
-  text.reserve(std::size_t{2} * length);
-  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
+  return hexadecimal(std::span(digest).first(length));
 }
 
 bool is_sha256(std::string_view text) noexcept {
@@ -57,6 +66,16 @@ std::string sha256_of(std::string_view bytes) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(bytes)));
   return hash.hex();
+}
+
+std::string hmac_sha256_of(std::string_view key, std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned length = 0;
+  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(bytes.data()),
+           bytes.size(), digest.data(), &length) == nullptr) {
+    throw Error(ErrorCode::internal, "OpenSSL has no HMAC-SHA-256");
+  }
+  return hexadecimal(std::span(digest).first(length));
 }
 
 std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop) {

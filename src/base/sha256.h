@@ -31,6 +31,8 @@ class Sha256 {
 bool is_sha256(std::string_view text) noexcept;
 
 std::string sha256_of(std::string_view bytes);
+/// HMAC-SHA-256 (RFC 2104), likewise: without the key, nobody can find out which bytes it is of.
+std::string hmac_sha256_of(std::string_view key, std::string_view bytes);
 /// SHA-256 of a file in hexadecimal digits; empty if stopped before the end. Errors as MappedFile.
 std::string sha256_of_file(const std::filesystem::path& path, const std::stop_token& stop = {});
 

@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/files.h"
 #include "base/spelling.h"
+#include "cli/size_flag.h"
 #include "generation/settings.h"
 #include "gpux/error.h"
 
@@ -153,6 +154,8 @@ GeneratorOptions EngineFlags::options() const {
   GeneratorOptions options;
   options.prompt_lookup = !no_prompt_lookup;
   options.cache_precision = cache_precision;
+  options.prompt_cache = prompt_cache;
+  options.prompt_cache_bytes = prompt_cache_bytes;
   return options;
 }
 
@@ -160,6 +163,20 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
                    "compute each token in a step of its own, also if the text repeats itself");
   add_cache_precision_flag(command, flags.cache_precision);
+  add_prompt_cache_flags(command, flags.prompt_cache, flags.prompt_cache_bytes);
+}
+
+void add_prompt_cache_flags(CLI::App& command, std::string& folder, std::uint64_t& max_bytes) {
+  constexpr std::uint64_t least = std::uint64_t{1} << 20, most = std::uint64_t{1} << 50;
+  CLI::Option* const named =
+      command.add_option("--prompt-cache", folder, "keep keys and values of prompts in this folder, for later starts");
+  command
+      .add_option(
+          "--prompt-cache-size", max_bytes,
+          "most that the files of --prompt-cache may take: 10GiB (default: 4GiB); those used longest ago are removed")
+      ->transform(size_in_bytes())
+      ->check(CLI::Range(least, most))
+      ->needs(named);
 }
 
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision) {
@@ -175,9 +192,11 @@ void add_cache_precision_flag(CLI::App& command, CachePrecision& precision) {
 std::string figures_line(const Completion& completion) {
   const double after_first = (completion.time - completion.time_to_first_token).count();
   const std::size_t count = completion.tokens.size();
+  std::string prompt = std::to_string(completion.prompt_tokens);
+  if (completion.cached_tokens != 0) prompt += fmt::format(", {} of them cached", completion.cached_tokens);
   std::string line =
       fmt::format("{} after a prompt of {} ({}): first after {:.0f} ms, then {:.1f} tokens/s", counted(count, "token"),
-                  completion.prompt_tokens, to_string(completion.reason), completion.time_to_first_token.count() * 1e3,
+                  prompt, to_string(completion.reason), completion.time_to_first_token.count() * 1e3,
                   count < 2 ? 0.0 : static_cast<double>(count - 1) / std::max(after_first, 1e-9));
   if (completion.draft_tokens != 0) {
     line +=
@@ -189,6 +208,7 @@ std::string figures_line(const Completion& completion) {
 void add_figures(nlohmann::ordered_json& document, const Completion& completion) {
   document["finish_reason"] = to_string(completion.reason);
   document["prompt_tokens"] = completion.prompt_tokens;
+  document["cached_tokens"] = completion.cached_tokens;
   document["completion_tokens"] = completion.tokens.size();
   document["draft_tokens"] = completion.draft_tokens;
   document["accepted_draft_tokens"] = completion.accepted_draft_tokens;

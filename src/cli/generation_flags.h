@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,11 +30,15 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags);
 struct EngineFlags {
   bool no_prompt_lookup = false;
   CachePrecision cache_precision = CachePrecision::automatic;
+  std::string prompt_cache;
+  std::uint64_t prompt_cache_bytes = GeneratorOptions().prompt_cache_bytes;
 
   [[nodiscard]] GeneratorOptions options() const;
 };
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
+/// GeneratorOptions::prompt_cache and prompt_cache_bytes.
+void add_prompt_cache_flags(CLI::App& command, std::string& folder, std::uint64_t& max_bytes);
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision);
 
 /// Checked. Errors usage; of reading the files that flags name.

@@ -4,11 +4,11 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
-#include "base/memory_size.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
 #include "cli/setting_flags.h"
+#include "cli/size_flag.h"
 #include "runtime/scheduling/runs_in_flight.h"
 #include "settings/read_setting.h"
 
@@ -19,14 +19,6 @@ std::uint64_t read_budget(const std::string& text, const Source& source) {
   const auto bytes = parse_memory_size(text);
   if (!bytes) refuse(text, source, "a number of bytes, or a size like 8GB");
   return *bytes;
-}
-
-// For CLI11: the number of bytes in the place of the text; what is wrong with it, or nothing.
-std::string bytes_of_size(std::string& text) {
-  const auto bytes = parse_memory_size(text);
-  if (!bytes) return fmt::format("'{}' is no size; accepted: a number of bytes, or a size like 64MiB", text);
-  text = std::to_string(*bytes);
-  return {};
 }
 
 void add_models(CLI::App& command, ServeFlags& flags) {
@@ -149,18 +141,19 @@ void add_scheduling(CLI::App& command, server::ServingFlags& flags) {
   add_number(command, "--cache-memory", flags.serving.cache_bytes,
              "memory for keys and values of generated texts: 4GiB (default: half of the free memory, which the "
              "models share)")
-      ->transform(CLI::Validator(bytes_of_size, "SIZE"));
+      ->transform(size_in_bytes());
   command.add_flag("--no-prefix-caching", flags.no_prefix_caching,
                    "compute each prompt as a whole, also if an earlier one began alike");
   command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
                    "compute each generated token in a step of its own, also if the text repeats itself");
   add_cache_precision_flag(command, flags.cache_precision);
+  add_prompt_cache_flags(command, flags.prompt_cache, flags.prompt_cache_bytes);
 }
 
 void add_limits(CLI::App& command, ServeFlags& flags) {
   command
       .add_option("--max-body", flags.max_body_bytes, "maximum size of a request's body: bytes, or a size like 64MiB")
-      ->transform(CLI::Validator(bytes_of_size, "SIZE"))
+      ->transform(size_in_bytes())
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   command
       .add_option("--max-responses", flags.max_responses,
@@ -172,7 +165,7 @@ void add_limits(CLI::App& command, ServeFlags& flags) {
       .add_option("--response-cache", flags.response_cache_bytes,
                   "memory for answers that are given again to the same request, but not generated texts: 256MiB "
                   "(default: 0, none)")
-      ->transform(CLI::Validator(bytes_of_size, "SIZE"));
+      ->transform(size_in_bytes());
   command.add_option("--io-threads", flags.io_threads, "threads that read and write (default: by the processors)")
       ->check(CLI::Range(1U, 256U));
   command

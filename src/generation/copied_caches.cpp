@@ -24,6 +24,16 @@ DeviceTensor first_tokens(const DeviceTensor& all, std::size_t count) {
   return DeviceTensor(std::move(first));
 }
 
+// Some tokens of [1, heads, tokens, head_size].
+void copy_tokens(const Tensor& all, std::size_t first, std::size_t count, std::span<std::byte> rows) {
+  const auto heads = static_cast<std::size_t>(all.shape()[1]), tokens = static_cast<std::size_t>(all.shape()[2]);
+  const std::size_t row_bytes = all.byte_size() / (heads * tokens);
+  for (std::size_t head = 0; head < heads; ++head) {
+    std::memcpy(rows.data() + head * count * row_bytes, all.bytes().data() + (head * tokens + first) * row_bytes,
+                count * row_bytes);
+  }
+}
+
 std::vector<std::size_t> all_outputs(const runtime::SessionReplica& session, const DecoderSignature& signature) {
   std::vector<std::string> names{signature.names.logits};
   for (std::size_t array = 0; array < signature.cache.arrays; ++array) names.push_back(signature.present(array));
@@ -71,6 +81,34 @@ void CopiedCaches::release(std::size_t slot, std::size_t first, std::size_t /*en
     for (DeviceTensor& array : slots_[slot]) array = first == 0 ? none_ : first_tokens(array, first);
   } catch (const std::exception&) {
   }
+}
+
+void CopiedCaches::read_tokens(const SlotTokens& from, std::span<std::byte> rows) {
+  const std::size_t bytes = rows.size() / slots_[from.slot].size();  // of an array
+  for (std::size_t i = 0; i < slots_[from.slot].size(); ++i) {
+    copy_tokens(slots_[from.slot][i].read(), from.first, from.tokens, rows.subspan(i * bytes, bytes));
+  }
+}
+
+void CopiedCaches::write_tokens(const SlotTokens& to, std::span<const std::byte> rows) {
+  const CacheLayout& layout = signature_.cache;
+  const std::size_t bytes = rows.size() / slots_[to.slot].size();
+  std::vector<DeviceTensor> arrays;
+  for (std::size_t i = 0; i < slots_[to.slot].size(); ++i) {
+    const auto end = static_cast<std::int64_t>(to.first + to.tokens);
+    Tensor all = Tensor::allocate(layout.type, {1, layout.heads, end, layout.head_size});
+    const Tensor before = slots_[to.slot][i].read();
+    const std::size_t own_row = all.byte_size() / static_cast<std::size_t>(layout.heads * end);
+    for (std::size_t head = 0; head < static_cast<std::size_t>(layout.heads); ++head) {
+      std::byte* const place = all.mutable_bytes().data() + head * static_cast<std::size_t>(end) * own_row;
+      const std::size_t held = static_cast<std::size_t>(before.shape()[2]) * own_row;
+      std::memcpy(place, before.bytes().data() + head * held, to.first * own_row);
+      std::memcpy(place + to.first * own_row, rows.data() + i * bytes + head * to.tokens * own_row,
+                  to.tokens * own_row);
+    }
+    arrays.emplace_back(std::move(all));
+  }
+  slots_[to.slot] = std::move(arrays);
 }
 
 std::optional<std::string> CopiedCaches::note() const {

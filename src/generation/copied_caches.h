@@ -19,6 +19,9 @@ class CopiedCaches : public SequenceCaches {
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept override;
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept override;
 
+  void read_tokens(const SlotTokens& from, std::span<std::byte> rows) override;
+  void write_tokens(const SlotTokens& to, std::span<const std::byte> rows) override;
+
   [[nodiscard]] std::optional<std::string> note() const override;
 
  private:

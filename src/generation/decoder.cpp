@@ -7,9 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "base/home.h"
 #include "base/log.h"
 #include "generation/make_caches.h"
 #include "gpux/error.h"
+#include "provider/library_version.h"
 #include "provider/table.h"
 
 namespace gpux::generation {
@@ -53,6 +55,16 @@ Verdict Decoder::verdict() const {
   Verdict verdict = runtime_.verdict();
   if (std::optional<std::string> note = caches_->note()) verdict.notes.emplace_back(*std::move(note));
   return verdict;
+}
+
+std::string Decoder::computed_by() const {
+  const CacheLayout& cache = signature_.cache;
+  std::string text =
+      fmt::format("gpux {} {}\n{}", version(), provider::library_content(own_library_path()), session_->computed_by());
+  for (const auto& [name, value] : session_->identity()) text += fmt::format("{} {}\n", name, value);
+  text += fmt::format("threads {}\n", session_->threads());
+  return text + fmt::format("keys and values {} {} {} {}\n", cache.arrays, cache.heads, cache.head_size,
+                            to_string(cache.type));
 }
 
 void Decoder::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {

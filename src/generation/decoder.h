@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "generation/decoder_signature.h"
@@ -56,6 +57,16 @@ class Decoder {
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept { caches_->release(slot, first, end); }
 
   [[nodiscard]] bool can_batch() const noexcept { return caches_->can_batch(); }
+
+  [[nodiscard]] bool can_copy_tokens() const noexcept { return caches_->can_copy_tokens(); }
+
+  void read_tokens(const SlotTokens& from, std::span<std::byte> rows) { caches_->read_tokens(from, rows); }
+
+  void write_tokens(const SlotTokens& to, std::span<const std::byte> rows) { caches_->write_tokens(to, rows); }
+
+  /// Everything besides the model's files that its keys and values depend on, as a text: versions, libraries, options,
+  /// processor, threads, and how they are stored.
+  [[nodiscard]] std::string computed_by() const;
 
   /// SequenceCaches::is_shared_with_worker().
   [[nodiscard]] bool is_shared_with_worker() const noexcept { return caches_->is_shared_with_worker(); }

@@ -1,6 +1,7 @@
 #include "generation/decoder_call.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <span>
 #include <utility>
@@ -17,6 +18,21 @@ namespace {
 
 // The order of CacheChange.
 enum class Kind : std::int64_t { open, reserve, copy, exchange, release, compare };
+
+// Tokens that are copied; none of them: nothing is.
+constexpr std::size_t numbers_per_copy = 3;
+
+std::array<std::int64_t, numbers_per_copy> numbers_of_copy(const std::optional<SlotTokens>& copied) {
+  if (!copied) return {};
+  return {static_cast<std::int64_t>(copied->slot), static_cast<std::int64_t>(copied->first),
+          static_cast<std::int64_t>(copied->tokens)};
+}
+
+std::optional<SlotTokens> copy_from(std::span<const std::int64_t> numbers) {
+  if (numbers[2] == 0) return std::nullopt;
+  return SlotTokens{static_cast<std::size_t>(numbers[0]), static_cast<std::size_t>(numbers[1]),
+                    static_cast<std::size_t>(numbers[2])};
+}
 
 Tensor numbers_of(std::span<const std::int64_t> values) {
   return Tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values);
@@ -151,13 +167,18 @@ NamedValues values_of(const DecoderCall& call) {
   for (const CacheChange& change : call.changes) std::visit(writer, change);
   std::vector<std::int64_t> rows{static_cast<std::int64_t>(call.number), static_cast<std::int64_t>(call.first_slot),
                                  call.wanted == LogitRows::all ? 1 : 0};
+  for (const std::optional<SlotTokens>& copied : {call.written, call.read}) {
+    for (const std::int64_t number : numbers_of_copy(copied)) rows.push_back(number);
+  }
   for (const std::size_t past : call.past) rows.push_back(static_cast<std::int64_t>(past));
   const std::vector<std::int64_t> tokens(call.tokens.begin(), call.tokens.end());
   const auto texts = static_cast<std::int64_t>(writer.texts.size());
   return {{"changes", numbers_of(writer.numbers)},
           {"names", Tensor::of_strings({texts}, std::move(writer.texts))},
           {"rows", numbers_of(rows)},
-          {"tokens", numbers_of(tokens)}};
+          {"tokens", numbers_of(tokens)},
+          {"written", Tensor::borrow(ElementType::uint8, {static_cast<std::int64_t>(call.written_rows.size())},
+                                     call.written_rows)}};
 }
 
 DecoderCall decoder_call_from(const NamedValues& values) {
@@ -166,12 +187,17 @@ DecoderCall decoder_call_from(const NamedValues& values) {
                 tensor_of(values, 1, ElementType::string).strings());
   while (!reader.is_at_end()) call.changes.push_back(reader.change());
   const std::span<const std::int64_t> rows = tensor_of(values, 2, ElementType::int64).as<std::int64_t>();
-  constexpr std::size_t head = 3;
+  constexpr std::size_t written = 3, read = written + numbers_per_copy, head = read + numbers_per_copy;
   if (rows.size() < head || std::ranges::any_of(rows, [](std::int64_t value) { return value < 0; })) fail();
   call.number = static_cast<std::uint64_t>(rows[0]);
   call.first_slot = static_cast<std::size_t>(rows[1]);
   if (rows[2] > 1) fail();
   call.wanted = rows[2] == 1 ? LogitRows::all : LogitRows::last;
+  call.written = copy_from(rows.subspan(written, numbers_per_copy));
+  call.read = copy_from(rows.subspan(read, numbers_per_copy));
+  const std::span<const std::byte> bytes = tensor_of(values, 4, ElementType::uint8).bytes();
+  call.written_rows.assign(bytes.begin(), bytes.end());
+  if (call.written.has_value() == bytes.empty()) fail();
   for (const std::int64_t past : rows.subspan(head)) call.past.push_back(static_cast<std::size_t>(past));
   for (const std::int64_t token : tensor_of(values, 3, ElementType::int64).as<std::int64_t>()) {
     if (token < 0 || token > std::numeric_limits<std::uint32_t>::max()) fail();
@@ -184,28 +210,33 @@ DecoderCall decoder_call_from(const NamedValues& values) {
 }
 
 NamedValues values_of(const DecoderAnswer& answer) {
-  const std::int64_t can_batch = answer.can_batch ? 1 : 0;
+  const std::array<std::int64_t, 2> abilities{answer.can_batch ? 1 : 0, answer.can_copy_tokens ? 1 : 0};
   return {{"logits", answer.logits},
-          {"can_batch", numbers_of({&can_batch, 1})},
+          {"abilities", numbers_of(abilities)},
+          {"rows", answer.rows},
           {"note", Tensor::of_strings({1}, std::vector<std::string>(1, answer.note))}};
 }
 
 const isolation::ExpectedValues& expected_decoder_answer() {
   static const SignatureEntry logits = entry_of("logits", ElementType::float32),
-                              can_batch = entry_of("can_batch", ElementType::int64),
-                              note = entry_of("note", ElementType::string);
-  static const isolation::ExpectedValues expected{&logits, &can_batch, &note};
+                              abilities = entry_of("abilities", ElementType::int64),
+                              rows = entry_of("rows", ElementType::uint8), note = entry_of("note", ElementType::string);
+  static const isolation::ExpectedValues expected{&logits, &abilities, &rows, &note};
   return expected;
 }
 
-DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, std::size_t vocabulary) {
+DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, std::size_t vocabulary,
+                                  std::size_t read_bytes) {
   const auto refuse = [] { throw Error(ErrorCode::internal, "a worker process answered something else than logits"); };
   if (values.size() != expected_decoder_answer().size()) refuse();
-  DecoderAnswer answer{.can_batch = false, .note = {}, .logits = tensor_of(values, 0, ElementType::float32)};
-  const std::span<const std::int64_t> can_batch = tensor_of(values, 1, ElementType::int64).as<std::int64_t>();
-  const std::span<const std::string> note = tensor_of(values, 2, ElementType::string).strings();
-  if (can_batch.size() != 1 || note.size() != 1) refuse();
-  answer.can_batch = can_batch.front() != 0;
+  DecoderAnswer answer{.note = {},
+                       .logits = tensor_of(values, 0, ElementType::float32),
+                       .rows = tensor_of(values, 2, ElementType::uint8)};
+  const std::span<const std::int64_t> abilities = tensor_of(values, 1, ElementType::int64).as<std::int64_t>();
+  const std::span<const std::string> note = tensor_of(values, 3, ElementType::string).strings();
+  if (abilities.size() != 2 || note.size() != 1 || answer.rows.byte_size() != read_bytes) refuse();
+  answer.can_batch = abilities[0] != 0;
+  answer.can_copy_tokens = abilities[1] != 0;
   constexpr std::size_t max_note_bytes = 1024;
   answer.note = note.front().substr(0, max_note_bytes);
   const Shape& shape = answer.logits.shape();

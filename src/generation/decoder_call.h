@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -56,7 +57,7 @@ struct CompareRows {
 
 using CacheChange = std::variant<OpenCaches, ReserveCaches, CopyCaches, ExchangeCaches, ReleaseCaches, CompareRows>;
 
-/// Changes, in order, and the run behind them, if there are rows.
+/// Changes, in order, then what is written to slots, the run, if there are rows, and what is read from slots.
 struct DecoderCall {
   /// One more than that of the call before: where one was lost, the slots are not what the caller takes them for.
   std::uint64_t number = 0;
@@ -65,26 +66,32 @@ struct DecoderCall {
   std::vector<std::size_t> past;      ///< of each row
   std::vector<std::uint32_t> tokens;  ///< of all rows, each as many
   LogitRows wanted = LogitRows::last;
+  std::optional<SlotTokens> written = {};    ///< tokens whose keys and values are `written_rows`
+  std::vector<std::byte> written_rows = {};  ///< as of SequenceCaches::write_tokens()
+  std::optional<SlotTokens> read = {};       ///< tokens whose keys and values are wanted
 
   bool operator==(const DecoderCall&) const = default;
 };
 
+/// The rows that are written are those of `call`, which must outlive the values.
 NamedValues values_of(const DecoderCall& call);
 /// Error internal: it is no such call.
 DecoderCall decoder_call_from(const NamedValues& values);
 
 /// The properties of SequenceCaches, and the result of a run.
 struct DecoderAnswer {
-  bool can_batch = false;
+  bool can_batch = false, can_copy_tokens = false;
   std::string note;  ///< empty: none
   Tensor logits;     ///< float32[rows, vocabulary], rows of SequenceCaches::run(); [0, 0] without a run
+  Tensor rows = Tensor::allocate(ElementType::uint8, {0});  ///< uint8, of DecoderCall::read
 };
 
 NamedValues values_of(const DecoderAnswer& answer);
 /// What a worker has to answer, for isolation::RemoteSession::call().
 const isolation::ExpectedValues& expected_decoder_answer();
 /// Of a worker, which may answer anything: logits are of `rows` rows, each with `vocabulary` numbers, or with any
-/// number where that is 0. Error internal: they are not.
-DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, std::size_t vocabulary);
+/// number where that is 0, and the keys and values that were read have `read_bytes`. Error internal: they are not.
+DecoderAnswer decoder_answer_from(const NamedValues& values, std::size_t rows, std::size_t vocabulary,
+                                  std::size_t read_bytes = 0);
 
 }  // namespace gpux::generation

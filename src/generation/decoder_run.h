@@ -15,6 +15,13 @@ struct DecoderRow {
   std::span<const std::uint32_t> tokens;
 };
 
+/// Tokens of a slot, from `first` on.
+struct SlotTokens {
+  std::size_t slot = 0, first = 0, tokens = 0;
+
+  bool operator==(const SlotTokens&) const = default;
+};
+
 /// Of which tokens of a row a run gives the logits.
 enum class LogitRows : std::uint8_t {
   last,  ///< of the last one

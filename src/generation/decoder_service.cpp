@@ -36,9 +36,17 @@ class DecoderService : public runtime::WorkerService {
       }
     }
     last_ = call.number;
-    DecoderAnswer answer{.can_batch = false, .note = {}, .logits = Tensor::allocate(ElementType::float32, {0, 0})};
+    DecoderAnswer answer{.note = {}, .logits = Tensor::allocate(ElementType::float32, {0, 0})};
+    if (call.written) caches().write_tokens(require_copy(*call.written, &call.written_rows), call.written_rows);
     if (!call.past.empty()) answer.logits = caches().run(call.first_slot, rows_of(call), call.wanted);
+    if (call.read) {
+      const SlotTokens& from = require_copy(*call.read, nullptr);
+      const std::uint64_t bytes = from.tokens * signature_.cache.bytes_per_token();
+      answer.rows = Tensor::allocate(ElementType::uint8, {static_cast<std::int64_t>(bytes)});
+      caches().read_tokens(from, answer.rows.mutable_bytes());
+    }
     answer.can_batch = caches().can_batch();
+    answer.can_copy_tokens = caches().can_copy_tokens();
     answer.note = caches().note().value_or("");
     return values_of(answer);
   }
@@ -60,6 +68,7 @@ class DecoderService : public runtime::WorkerService {
     }
     signature_ = *std::move(match.signature);
     caches_ = make_caches(runtime_, session_, signature_, open.slots);
+    slots_ = open.slots;
   }
 
   // The other process takes the changes for made: where one fails, the slots are of no use any more.
@@ -83,6 +92,14 @@ class DecoderService : public runtime::WorkerService {
     }
   }
 
+  // `rows`: what is written; null: they are read.
+  const SlotTokens& require_copy(const SlotTokens& copied, const std::vector<std::byte>* rows) {
+    const std::size_t end = copied.first + copied.tokens;
+    const bool has_rows = rows == nullptr || rows->size() == copied.tokens * signature_.cache.bytes_per_token();
+    if (copied.slot < slots_ && end <= caches().capacity() && has_rows) return copied;
+    throw Error(ErrorCode::internal, "keys and values of no slot, or of another size, are copied");
+  }
+
   static std::vector<DecoderRow> rows_of(const DecoderCall& call) {
     const std::size_t length = call.tokens.size() / call.past.size();
     std::vector<DecoderRow> rows;
@@ -95,6 +112,7 @@ class DecoderService : public runtime::WorkerService {
   const Runtime& runtime_;
   runtime::SessionReplica session_;
   DecoderSignature signature_;
+  std::size_t slots_ = 0;
   std::uint64_t last_ = 0;  // the number of the last call whose changes were made
   std::unique_ptr<SequenceCaches> caches_;
 };

@@ -269,6 +269,14 @@ void DeviceCaches::release(std::size_t slot, std::size_t first, std::size_t /*en
   if (slots_[slot].tokens == 0) slots_[slot] = {};
 }
 
+void DeviceCaches::read_tokens(const SlotTokens& /*from*/, std::span<std::byte> /*rows*/) {
+  throw Error(ErrorCode::usage, "keys and values on a device are not copied to files");
+}
+
+void DeviceCaches::write_tokens(const SlotTokens& /*to*/, std::span<const std::byte> /*rows*/) {
+  throw Error(ErrorCode::usage, "keys and values on a device are not copied from files");
+}
+
 std::optional<std::string> DeviceCaches::note() const {
   std::string note = "keys and values stay on the device, where the model writes them";
   switch (sharing_) {

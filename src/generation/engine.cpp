@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "base/start_thread.h"
 #include "generation/end_tokens.h"
 #include "generation/engine_state.h"
@@ -27,6 +28,16 @@ void check(const GeneratorOptions& options) {
   if (options.prompt_chunk % 2 != 0) {
     throw Error(ErrorCode::usage, fmt::format("prompt_chunk is {}; accepted: even numbers", options.prompt_chunk));
   }
+  if (options.prompt_cache.empty()) return;
+  constexpr std::uint64_t least_bytes = std::uint64_t{1} << 20;
+  if (options.prompt_cache_bytes < least_bytes) {
+    throw Error(ErrorCode::usage, fmt::format("prompt_cache_bytes is {}; accepted: {} and more",
+                                              options.prompt_cache_bytes, least_bytes));
+  }
+  if (!options.reuses_prefixes) {
+    throw Error(ErrorCode::usage, format_message("{} is '{}', and prompts are not reused; accepted: one of both",
+                                                 setting_named("prompt_cache"), options.prompt_cache.string()));
+  }
 }
 
 }  // namespace
@@ -46,6 +57,7 @@ Engine::State::State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles mode
   context.has_float16_caches = decoder.signature().cache.type == ElementType::float16;
   bound_context();
   measure_vocabulary();
+  open_prompt_store();
   statistics.slots = options.max_sequences;
   statistics.max_cache_bytes = max_cache_tokens * decoder.signature().cache.bytes_per_token();
 }
@@ -129,6 +141,7 @@ Engine::~Engine() {
   }
   state_->decoder.stop();
   state_->thread.join();
+  state_->store_prompts();
   state_->end_all();
 }
 
@@ -172,8 +185,13 @@ void Engine::drain(std::chrono::steady_clock::time_point deadline) {
 }
 
 EngineStatistics Engine::statistics() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->statistics;
+  EngineStatistics now;
+  {
+    const std::lock_guard lock(state_->mutex);
+    now = state_->statistics;
+  }
+  if (state_->prompt_store) now.files = state_->prompt_store->statistics();
+  return now;
 }
 
 std::size_t Engine::context_length() const noexcept {
@@ -198,6 +216,7 @@ const Runtime& Engine::runtime() const noexcept {
 
 Verdict Engine::verdict() const {
   Verdict verdict = state_->decoder.verdict();
+  if (!state_->store_failure.empty()) verdict.notes.emplace_back(state_->store_failure);
   const std::size_t context = state_->context.context_length;
   if (state_->options.context_length == 0 && context < state_->files.context_length) {
     verdict.notes.emplace_back(

@@ -14,6 +14,7 @@
 #include "generation/cache_budget.h"
 #include "generation/key_value_cache.h"
 #include "generation/model_files.h"
+#include "generation/prompt_statistics.h"
 #include "gpux/error.h"
 #include "gpux/generator.h"
 #include "gpux/runtime.h"
@@ -72,7 +73,9 @@ struct EngineStatistics {
   std::uint64_t draft_tokens = 0;           ///< that were guessed and run
   std::uint64_t accepted_draft_tokens = 0;  ///< of those, the ones that the model chose
   std::uint64_t finished = 0, cancelled = 0, failed = 0;
-  std::uint64_t preempted = 0;  ///< began anew, for memory or a turn of others
+  std::uint64_t preempted = 0;        ///< began anew, for memory or a turn of others
+  std::uint64_t restored_tokens = 0;  ///< of reused_tokens, those that were read from files
+  PromptStoreStatistics files = {};   ///< of GeneratorOptions::prompt_cache
 };
 
 /// Generates the texts of many requests with one session. A request joins and leaves between two runs of the model; its

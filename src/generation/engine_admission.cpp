@@ -85,14 +85,20 @@ void Engine::State::give_slot(Waiting& next) {
   SlotTable::Prompt own{.scope = sequence.request().cache_scope, .tokens = {prompt.begin(), prompt.end()}};
   own.scope += '\0';
   own.scope += sequence.request().settings.cache_salt;
+  if (prompt_store) own.scope = prompt_store->scope_of(own.scope);
   std::optional<SlotTable::Match> match;
   if (options.reuses_prefixes) match = slots.longest_match(own.scope, prompt);
   const std::size_t kept = match ? reusable_tokens(match->tokens, prompt.size()) : 0;
   // Before keys and values of a slot are given up.
-  prompts.reserve(prompts.size() + 1);
+  prompts.reserve(running.size() + 1);
   const auto entry = running.emplace(next.id, Running{.sequence = nullptr, .slot = 0, .last_turn = turns}).first;
+  entry->second.shared = kept;
   std::size_t slot = 0;
   try {
+    if (prompt_store) {
+      const auto usable = [&](std::size_t stored) { return reusable_tokens(stored, prompt.size()); };
+      entry->second.reading = prompt_store->read(own.scope, prompt, kept, usable);
+    }
     if (!match || kept == 0) {
       slot = slots.free_slot();
       clear(slot);
@@ -113,10 +119,14 @@ void Engine::State::give_slot(Waiting& next) {
   slots.take(slot, next.id, std::move(own), kept);
   sequence.start(kept);
   count([&](EngineStatistics& counts) { counts.reused_tokens += kept; });
-  if (kept < prompt_part(prompt.size())) {
-    prompts.push_back(next.id);
+  if (!entry->second.reading) begin_prompt(next.id);
+}
+
+void Engine::State::begin_prompt(SequenceId id) {
+  if (left_of_prompt(id) != 0) {
+    prompts.push_back(id);
   } else {
-    start_decoding(next.id);
+    start_decoding(id);
   }
 }
 

@@ -8,7 +8,7 @@
 namespace gpux::generation {
 namespace {
 
-// While it waits for memory of other engines, an engine looks for it this often.
+// While it waits for memory of other engines, or for files, an engine looks for it and for requests this often.
 constexpr std::chrono::milliseconds memory_interval{10};
 
 }  // namespace
@@ -19,6 +19,7 @@ void Engine::State::work() {
       is_short_of_memory = false;
       end_unwanted();
       admit();
+      restore_prompts();
       run_step();
       share->shrink(bytes_of(slots.tokens()));
       if (running.empty() && !is_short_of_memory) share->stop_waiting();
@@ -38,14 +39,15 @@ bool Engine::State::wait_for_work() {
   {
     std::unique_lock lock(mutex);
     publish(limit);
-    const auto has_news = [&] { return is_ending || is_memory_wanted || !cancelled.empty(); };
-    if (is_short_of_memory) {
+    const auto has_news = [&] { return is_ending || is_memory_wanted || has_block || !cancelled.empty(); };
+    if (is_short_of_memory || waits_for_files) {
       changed.wait_for(lock, memory_interval, has_news);
     } else {
       changed.wait(lock, [&] { return has_news() || !waiting.empty() || !running.empty(); });
     }
     if (is_ending) return false;
     gives_memory = std::exchange(is_memory_wanted, false);
+    has_block = false;
   }
   if (gives_memory) clear_kept();
   return true;
@@ -148,10 +150,15 @@ void Engine::State::run_prompt(SequenceId id, std::size_t tokens) {
   std::erase(prompts, id);
   // A sequence that was preempted has tokens behind its prompt.
   const bool is_last = past + tokens == one.sequence->tokens().size();
+  const std::size_t shared = one.shared;
   if (is_last) {
-    if (const auto end = advance(id, logits.as<float>())) return finish(*end);
+    if (const auto end = advance(id, logits.as<float>())) {
+      finish(*end);
+      return store_prompt(slot, shared, {});
+    }
   }
   start_decoding(id);
+  store_prompt(running.at(id).slot, shared, {});
 }
 
 // A device without memory for all texts may have it for the shorter ones.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -11,11 +13,13 @@
 #include <set>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "generation/decoder.h"
 #include "generation/engine.h"
+#include "generation/prompt_store.h"
 #include "generation/run_ahead.h"
 #include "generation/run_watch.h"
 #include "generation/sequence.h"
@@ -57,6 +61,9 @@ struct Engine::State {
     std::unique_ptr<Sequence> sequence;
     std::size_t slot = 0;
     std::uint64_t last_turn = 0;  // of its prompt
+    std::size_t shared = 0;       // tokens of its prompt that others had in memory
+    // Keys and values from a file, which come before its prompt runs; null: none come.
+    std::shared_ptr<PromptStore::Reading> reading{};
   };
 
   ModelFiles files;
@@ -74,6 +81,7 @@ struct Engine::State {
   std::uint64_t turns = 0;                // of prompts
   std::size_t prompt_tokens_in_turn = 0;
   bool is_short_of_memory = false;  // which other engines have
+  bool waits_for_files = false;     // each text that runs
   std::vector<float> own_logits;    // a row of them that no other process can change
   StepCosts step_costs;             // of the texts that decode
 
@@ -84,6 +92,7 @@ struct Engine::State {
   std::set<SequenceId> cancelled;
   std::size_t open = 0;  // requests that have not ended
   bool is_draining = false, is_ending = false, is_memory_wanted = false;
+  bool has_block = false;  // of a file, which a text waits for
   EngineStatistics statistics;
 
   std::shared_ptr<CacheBudget> budget;
@@ -93,6 +102,9 @@ struct Engine::State {
   std::optional<WatchedRun> watched_run;
   bool is_run_stopped = false;
   std::condition_variable_any watched;
+
+  std::unique_ptr<PromptStore> prompt_store;  // null: prompts are in memory alone
+  std::string store_failure;                  // why, where there should be one
 
   std::thread thread;
   std::jthread watcher;  // last: it uses the rest
@@ -133,6 +145,7 @@ struct Engine::State {
   std::optional<Waiting> next_waiting();
   void admit();
   void give_slot(Waiting& next);
+  void begin_prompt(SequenceId id);
   void start_decoding(SequenceId id);
 
   // engine_memory.cpp: where keys and values are, and who makes room for whom.
@@ -148,8 +161,19 @@ struct Engine::State {
   bool make_room(std::size_t tokens);
   void wait_for_memory(SequenceId oldest);
 
+  // engine_prompts.cpp: keys and values of prompts in files.
+  void open_prompt_store();
+  void preload_prompt();
+  void restore_prompts();
+  bool restore_block(SequenceId id);
+  void copy(const std::function<void()>& copies);
+  void end_restoring(SequenceId id);
+  void store_prompt(std::size_t slot, std::size_t shared, std::chrono::steady_clock::time_point deadline);
+  void store_prompts();
+
   // engine_watch.cpp: ends runs in a worker process that nobody waits for.
   void begin_watching(const std::vector<SequenceId>& ids);
+  void begin_watching_copy();
   bool end_watching();
   void watch(const std::stop_token& end);
 

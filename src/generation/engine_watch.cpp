@@ -12,6 +12,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds watch_interval{50};
 // How long a run may continue if one of its texts is no longer wanted and the others are.
 constexpr std::chrono::milliseconds shared_run_patience{5000};
+// How long a copy of a block of keys and values may take, to or from a worker process.
+constexpr std::chrono::seconds copy_patience{5};
 
 }  // namespace
 
@@ -26,6 +28,15 @@ void Engine::State::begin_watching(const std::vector<SequenceId>& ids) {
   is_run_stopped = false;
 }
 
+// The last copies are made when the engine ends.
+void Engine::State::begin_watching_copy() {
+  if (!decoder.is_shared_with_worker()) return;
+  const std::lock_guard lock(mutex);
+  watched_run = WatchedRun{.began = Clock::now(), .texts = {}, .copy_limit = Clock::now() + copy_patience};
+  is_run_stopped = false;
+  watched.notify_all();
+}
+
 // Whether the run was stopped.
 bool Engine::State::end_watching() {
   if (!decoder.is_shared_with_worker()) return false;
@@ -37,10 +48,10 @@ bool Engine::State::end_watching() {
 void Engine::State::watch(const std::stop_token& end) {
   std::unique_lock lock(mutex);
   while (!end.stop_requested()) {
-    watched.wait(lock, end, [&] { return open != 0; });
+    watched.wait(lock, end, [&] { return open != 0 || watched_run.has_value(); });
     watched.wait_for(lock, end, watch_interval, [] { return false; });
     if (!watched_run) continue;
-    if (is_ending) {
+    if (is_ending && !watched_run->copy_limit) {
       // A stop that came before the run itself had no effect.
       decoder.stop();
       continue;

@@ -31,6 +31,14 @@ class HostCaches : public SequenceCaches {
     cache_.release(slot, first, end);
   }
 
+  void read_tokens(const SlotTokens& from, std::span<std::byte> rows) override {
+    cache_.read(from.slot, from.first, from.tokens, rows);
+  }
+
+  void write_tokens(const SlotTokens& to, std::span<const std::byte> rows) override {
+    cache_.write(to.slot, to.first, to.tokens, rows);
+  }
+
  private:
   runtime::SessionReplica& session_;
   const DecoderSignature& signature_;

@@ -13,6 +13,9 @@
 namespace gpux::generation {
 namespace {
 
+// Of a slot whose tokens are written one block after another.
+constexpr std::size_t populated_tokens = 256;
+
 // Some addresses are left to all else: libraries end the process where they get none (RLIMIT_AS).
 std::shared_ptr<std::byte> reserved(std::size_t wanted) {
   constexpr std::size_t spare = std::size_t{64} << 20;
@@ -103,6 +106,39 @@ void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b,
     if (tokens_b > tokens_a) std::memcpy(first + shared, second + shared, (tokens_b - tokens_a) * row_bytes());
   });
   release(tokens_a > tokens_b ? a : b, std::min(tokens_a, tokens_b), std::max(tokens_a, tokens_b));
+}
+
+void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const {
+  const std::size_t bytes = tokens * row_bytes();
+  std::byte* to = rows.data();
+  for_each_head([&](std::size_t array, std::size_t i) {
+    std::memcpy(to, head(array, slot, i) + first * row_bytes(), bytes);
+    to += bytes;
+  });
+}
+
+void KeyValueCache::write(std::size_t slot, std::size_t first, std::size_t tokens, std::span<const std::byte> rows) {
+  if (first % populated_tokens == 0) populate(slot, first, first + std::max(tokens, populated_tokens));
+  const std::size_t bytes = tokens * row_bytes();
+  const std::byte* from = rows.data();
+  for_each_head([&](std::size_t array, std::size_t i) {
+    std::memcpy(head(array, slot, i) + first * row_bytes(), from, bytes);
+    from += bytes;
+  });
+}
+
+// Many pages at a time cost a fraction of as many page faults. Where the system does not do it, they come one by one.
+void KeyValueCache::populate(std::size_t slot, std::size_t first, std::size_t end) noexcept {
+#ifdef MADV_POPULATE_WRITE
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  end = std::min(end, capacity_);
+  for_each_head([&](std::size_t array, std::size_t i) {
+    const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
+    const std::uintptr_t from = (start + first * row_bytes()) / page * page;
+    const std::uintptr_t to = (start + end * row_bytes()) / page * page;
+    if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE);
+  });
+#endif
 }
 
 void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gpux/tensor.h"
@@ -45,6 +46,9 @@ class KeyValueCache {
   void copy(std::size_t from, std::size_t to, std::size_t tokens);
   /// Exchanges two slots that hold so many tokens.
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept;
+  /// Copies tokens of a slot to or from [arrays, heads, tokens, head_size].
+  void read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const;
+  void write(std::size_t slot, std::size_t first, std::size_t tokens, std::span<const std::byte> rows);
   /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages; of a head that has
   /// less than 16 KiB of them, it stays.
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept;
@@ -53,6 +57,7 @@ class KeyValueCache {
   [[nodiscard]] std::size_t row_bytes() const noexcept;  // of a token in a head
   [[nodiscard]] std::size_t slot_bytes(std::size_t capacity) const noexcept;
   [[nodiscard]] std::byte* head(std::size_t array, std::size_t slot, std::size_t head) const noexcept;
+  void populate(std::size_t slot, std::size_t first, std::size_t end) noexcept;
   template <typename Work>
   void for_each_head(const Work& work) const;
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 #include "generation/settings.h"
 
@@ -12,6 +13,9 @@ struct ModelFiles {
   std::filesystem::path tokenizer;
   std::size_t context_length = 0;  ///< tokens
   ModelDefaults defaults;
+  /// Tells the content of the model's files from any other, where that is known without reading them: of a stored
+  /// package. Empty: it is not known.
+  std::string digest = {};
 };
 
 /// Reads the files beside an ONNX file in `folder`: the place of tokenizer.json, and genai_config.json, or else

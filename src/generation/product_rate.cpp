@@ -1,6 +1,7 @@
 #include "generation/product_rate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <thread>

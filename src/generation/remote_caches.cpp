@@ -1,5 +1,6 @@
 #include "generation/remote_caches.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "gpux/error.h"
@@ -22,7 +23,7 @@ void RemoteCaches::remember(const CacheChange& change) noexcept {
 void RemoteCaches::compare_rows(std::size_t vocabulary, std::size_t max_tokens) {
   compare_ = CompareRows{vocabulary, max_tokens};
   remember(*compare_);
-  (void)call(0, {}, LogitRows::last);
+  (void)call({});
 }
 
 void RemoteCaches::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
@@ -54,10 +55,24 @@ void RemoteCaches::release(std::size_t slot, std::size_t first, std::size_t end)
 }
 
 Tensor RemoteCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
-  return call(first_slot, rows, wanted);
+  DecoderCall run{.first_slot = first_slot, .wanted = wanted};
+  for (const DecoderRow& row : rows) {
+    run.past.push_back(row.past);
+    run.tokens.insert(run.tokens.end(), row.tokens.begin(), row.tokens.end());
+  }
+  return call(std::move(run)).logits;
 }
 
-Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
+void RemoteCaches::read_tokens(const SlotTokens& from, std::span<std::byte> rows) {
+  const DecoderAnswer answer = call({.read = from}, rows.size());
+  std::ranges::copy(answer.rows.bytes(), rows.begin());
+}
+
+void RemoteCaches::write_tokens(const SlotTokens& to, std::span<const std::byte> rows) {
+  (void)call({.written = to, .written_rows = {rows.begin(), rows.end()}});
+}
+
+DecoderAnswer RemoteCaches::call(DecoderCall call, std::size_t read_bytes) {
   const auto lose = [&](const Error& error, bool had_taken_run) {
     worker_ = 0;
     capacity_ = 0;
@@ -65,24 +80,17 @@ Tensor RemoteCaches::call(std::size_t first_slot, std::span<const DecoderRow> ro
     return CachesLost(error, had_taken_run);
   };
   if (worker_ == 0) throw lose(Error(ErrorCode::internal, "the keys and values of a worker process are lost"), false);
-  DecoderCall call{.number = ++calls_,
-                   .changes = std::exchange(changes_, {}),
-                   .first_slot = first_slot,
-                   .past = {},
-                   .tokens = {},
-                   .wanted = wanted};
-  for (const DecoderRow& row : rows) {
-    call.past.push_back(row.past);
-    call.tokens.insert(call.tokens.end(), row.tokens.begin(), row.tokens.end());
-  }
+  call.number = ++calls_;
+  call.changes = std::exchange(changes_, {});
   try {
     const NamedValues values = session_.call_worker(worker_, values_of(call), expected_decoder_answer());
-    const std::size_t logits = wanted == LogitRows::all ? call.tokens.size() : rows.size();
-    DecoderAnswer answer = decoder_answer_from(values, logits, vocabulary_);
+    const std::size_t logits = call.wanted == LogitRows::all ? call.tokens.size() : call.past.size();
+    DecoderAnswer answer = decoder_answer_from(values, logits, vocabulary_, read_bytes);
     can_batch_ = answer.can_batch;
+    can_copy_tokens_ = answer.can_copy_tokens;
     if (!std::exchange(has_answered_, true) && !answer.note.empty()) note_ = std::move(answer.note);
-    if (!rows.empty()) vocabulary_ = static_cast<std::size_t>(answer.logits.shape().back());
-    return std::move(answer.logits);
+    if (!call.past.empty()) vocabulary_ = static_cast<std::size_t>(answer.logits.shape().back());
+    return answer;
   } catch (const isolation::WorkerEnded& ended) {
     throw lose(ended, ended.had_taken_run());
   } catch (const Error& error) {

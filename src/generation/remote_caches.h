@@ -38,6 +38,12 @@ class RemoteCaches : public SequenceCaches {
   void exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept override;
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept override;
 
+  [[nodiscard]] bool can_copy_tokens() const noexcept override { return can_copy_tokens_; }
+
+  /// CachesLost, too.
+  void read_tokens(const SlotTokens& from, std::span<std::byte> rows) override;
+  void write_tokens(const SlotTokens& to, std::span<const std::byte> rows) override;
+
   [[nodiscard]] std::optional<std::string> note() const override { return note_; }
 
   [[nodiscard]] bool is_shared_with_worker() const noexcept override { return true; }
@@ -46,7 +52,8 @@ class RemoteCaches : public SequenceCaches {
   /// Where there are empty slots in a worker, or none, nothing has to be changed.
   void remember(const CacheChange& change) noexcept;
   void begin_anew();
-  Tensor call(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted);
+  /// The number and the changes are added to the call. `read_bytes`: of what it reads.
+  DecoderAnswer call(DecoderCall call, std::size_t read_bytes = 0);
 
   runtime::SessionReplica& session_;
   OpenCaches open_;
@@ -56,7 +63,7 @@ class RemoteCaches : public SequenceCaches {
   std::uint64_t worker_ = 0;            // that has the slots; 0: none
   std::vector<CacheChange> changes_;    // that it has not been told
   std::size_t capacity_ = 0, vocabulary_ = 0;
-  bool can_batch_ = false, has_answered_ = false;
+  bool can_batch_ = false, can_copy_tokens_ = false, has_answered_ = false;
   std::optional<std::string> note_;
 };
 

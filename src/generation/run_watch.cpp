@@ -5,6 +5,7 @@
 namespace gpux::generation {
 
 std::optional<std::chrono::steady_clock::time_point> stop_time(const WatchedRun& run, std::chrono::milliseconds grace) {
+  if (run.copy_limit) return run.copy_limit;
   std::optional<std::chrono::steady_clock::time_point> first, last;
   bool is_waited_for = false;
   for (const WatchedText& text : run.texts) {

@@ -19,6 +19,8 @@ struct WatchedText {
 struct WatchedRun {
   std::chrono::steady_clock::time_point began;
   std::vector<WatchedText> texts;
+  /// Instead of texts, of a copy of keys and values: when it has to be stopped.
+  std::optional<std::chrono::steady_clock::time_point> copy_limit = {};
 };
 
 /// When the run has to be stopped: at once where nobody waits for it; where somebody does, once it has gone on for

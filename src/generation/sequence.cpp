@@ -128,6 +128,10 @@ void Sequence::start(std::size_t cached) {
   completion_.queue_time = Clock::now() - request_.arrived;
 }
 
+void Sequence::restore(std::size_t cached) noexcept {
+  completion_.cached_tokens = std::max(completion_.cached_tokens, cached);
+}
+
 Upcoming Sequence::upcoming(std::size_t most) {
   if (is_in_prompt()) {
     const auto rest = std::span<const std::uint32_t>(request_.prompt).subspan(tokens_.size());

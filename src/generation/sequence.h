@@ -92,6 +92,9 @@ class Sequence {
   /// It has got its first run. `cached`: tokens of the prompt whose keys and values were there.
   void start(std::size_t cached);
 
+  /// So many tokens of the prompt are there now, without having been computed for it.
+  void restore(std::size_t cached) noexcept;
+
   /// Chooses the next token by the logits of the last one, float32[vocabulary], and gives it to the caller; within the
   /// prompt, scores the token that is there. Returns why the text ends with it, if it does: end() is next. Error
   /// internal: no logit is a number.

@@ -61,6 +61,16 @@ class SequenceCaches {
   /// dropped when the slot runs again.
   virtual void release(std::size_t slot, std::size_t first, std::size_t end) noexcept = 0;
 
+  /// Whether read_tokens() and write_tokens() are supported.
+  [[nodiscard]] virtual bool can_copy_tokens() const noexcept { return true; }
+
+  /// Copies keys and values of tokens to memory: for each array of the CacheLayout [heads, tokens, head_size]. Errors
+  /// as run().
+  virtual void read_tokens(const SlotTokens& from, std::span<std::byte> rows) = 0;
+  /// Copies them from there to a slot that holds the tokens before `to.first`, and has room (reserve()). What the slot
+  /// holds behind them is not determined then. Errors as run().
+  virtual void write_tokens(const SlotTokens& to, std::span<const std::byte> rows) = 0;
+
   /// Whether another process may write to logits while they are held.
   [[nodiscard]] virtual bool is_shared_with_worker() const noexcept { return false; }
 

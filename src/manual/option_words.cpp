@@ -28,7 +28,7 @@ constexpr std::array<Placeholder, 29> placeholders{{
      "admin-key-file api-key-file audit-log ca-file config custom-ops file grammar index limits models output profile "
      "query-vector report sign "
      "state-file texts tls-cert tls-client-ca tls-key verify-key"},
-    {"FOLDER", "cache-dir from model-dir repository suite"},
+    {"FOLDER", "cache-dir from model-dir prompt-cache repository suite"},
     {"HOST", "insecure"},
     {"INPUT", "input"},
     {"JSON", "template-values"},
@@ -49,7 +49,7 @@ constexpr std::array<Placeholder, 29> placeholders{{
     {"SCHEMA", "json-schema"},
     {"SECONDS", "interval seconds"},
     {"SHAPES", "shapes"},
-    {"SIZE", "cache-memory chunk-size device-memory-budget max-body memory memory-budget"},
+    {"SIZE", "cache-memory chunk-size device-memory-budget max-body memory memory-budget prompt-cache-size"},
     {"TIME",
      "drain-delay drain-timeout load-timeout max-queue-delay max-restart-delay preflight-timeout stop-grace timeout "
      "watch"},

@@ -12,6 +12,7 @@ OpenGenerator open_generator(OpenModel model) {
   require_one_model(model.located, "what generates text");
   (void)generation::require_decoder(model.info);
   generation::ModelFiles files = generation::read_model_files(model.located.onnx_file.parent_path());
+  if (model.located.stored) files.digest = model.located.stored->digest;
   text::Tokenizer tokenizer = embedding::open_tokenizer(files.tokenizer);
   return {.model = std::move(model), .files = std::move(files), .tokenizer = std::move(tokenizer)};
 }

@@ -39,26 +39,48 @@ TEST(DecoderCall, ArrivesAsItWasSent) {
   ahead.wanted = LogitRows::all;
   EXPECT_EQ(decoder_call_from(values_of(ahead)), ahead);
   EXPECT_NE(decoder_call_from(values_of(ahead)), call);
+  DecoderCall copies = call;
+  copies.written = SlotTokens{3, 256, 1};
+  copies.written_rows = {std::byte{1}, std::byte{2}};
+  copies.read = SlotTokens{1, 0, 7};
+  EXPECT_EQ(decoder_call_from(values_of(copies)), copies);
 }
 
 TEST(DecoderCall, IsRefusedWhereItMakesNoSense) {
-  const Tensor none = Tensor::of_strings({0}, {});
+  // Where nothing is copied, six zeros are behind the first three numbers.
+  const auto call_of = [](const std::vector<std::int64_t>& changes, std::vector<std::int64_t> rows,
+                          const std::vector<std::int64_t>& tokens) -> NamedValues {
+    if (rows.size() >= 3) rows.insert(rows.begin() + 3, 6, 0);
+    return {{"changes", numbers(changes)},
+            {"names", Tensor::of_strings({0}, {})},
+            {"rows", numbers(rows)},
+            {"tokens", numbers(tokens)},
+            {"written", Tensor::allocate(ElementType::uint8, {0})}};
+  };
+  EXPECT_NO_THROW((void)decoder_call_from(call_of({}, {0, 0, 0}, {})));
   const std::vector<NamedValues> calls{
       {},
       {{"changes", numbers({})}},
-      {{"changes", numbers({9})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({2, 1, -1, 4})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({0, 4, 64})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({1, 4, 1'000'000})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1, 1})}, {"tokens", numbers({1, 2, 3})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1})}, {"tokens", numbers({})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0})}, {"tokens", numbers({1})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 0, 1})}, {"tokens", numbers({-1})}},
-      {{"changes", numbers({})}, {"names", none}, {"rows", numbers({0, 0, 2, 1})}, {"tokens", numbers({1})}},
+      call_of({9}, {0, 0, 0}, {}),
+      call_of({2, 1}, {0, 0, 0}, {}),
+      call_of({2, 1, -1, 4}, {0, 0, 0}, {}),
+      call_of({0, 4, 64}, {0, 0, 0}, {}),
+      call_of({1, 4, 1'000'000}, {0, 0, 0}, {}),
+      call_of({}, {}, {}),
+      call_of({}, {0, 0, 0, 1, 1}, {1, 2, 3}),
+      call_of({}, {0, 0, 0, 1}, {}),
+      call_of({}, {0, 0, 0}, {1}),
+      call_of({}, {0, 0, 0, 1}, {-1}),
+      call_of({}, {0, 0, 2, 1}, {1}),
   };
   for (const NamedValues& call : calls) EXPECT_THROW((void)decoder_call_from(call), Error);
+  // Rows of no slot, and a slot without rows.
+  DecoderCall copies;
+  copies.written_rows = {std::byte{1}};
+  EXPECT_THROW((void)decoder_call_from(values_of(copies)), Error);
+  copies.written_rows.clear();
+  copies.written = SlotTokens{0, 0, 1};
+  EXPECT_THROW((void)decoder_call_from(values_of(copies)), Error);
 }
 
 TEST(DecoderAnswer, ArrivesAsItWasSent) {
@@ -85,6 +107,11 @@ TEST(DecoderAnswer, IsRefusedWhereItIsNotOfTheRun) {
     const DecoderAnswer answer{.can_batch = true, .note = {}, .logits = logits_of(one.shape)};
     EXPECT_THROW((void)decoder_answer_from(values_of(answer), one.rows, one.vocabulary), Error);
   }
+  DecoderAnswer read{.can_batch = true, .note = {}, .logits = logits_of({0, 0})};
+  read.rows = Tensor::allocate(ElementType::uint8, {10});
+  EXPECT_EQ(decoder_answer_from(values_of(read), 0, 0, 10).rows.byte_size(), 10U);
+  EXPECT_THROW((void)decoder_answer_from(values_of(read), 0, 0, 9), Error);
+  EXPECT_THROW((void)decoder_answer_from(values_of(read), 0, 0), Error);
   NamedValues two_notes = values_of(DecoderAnswer{.can_batch = true, .note = {}, .logits = logits_of({1, 5})});
   two_notes.back().second = Tensor::of_strings({2}, {"a", "b"});
   EXPECT_THROW((void)decoder_answer_from(two_notes, 1, 5), Error);

@@ -1,6 +1,7 @@
 // The keys and values of a decoder in a worker process, without the process.
 #include "generation/decoder_service.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,6 +62,37 @@ TEST_F(DecoderServices, ContinuesWhatWasThere) {
   for (std::size_t i = 0; i < next.logits.as<float>().size(); ++i) {
     ASSERT_NEAR(next.logits.as<float>()[i], whole.logits.as<float>()[i], 1e-4F) << i;
   }
+}
+
+TEST_F(DecoderServices, CopiesTokensOutAndIn) {
+  const std::size_t bytes = 2 * require_decoder(runtime_->info()).cache.bytes_per_token();
+  (void)ask(opening(1));
+  const DecoderAnswer read = decoder_answer_from(
+      service_->call(values_of(DecoderCall{.number = 2, .read = SlotTokens{.slot = 0, .first = 1, .tokens = 2}})), 0, 0,
+      bytes);
+  EXPECT_TRUE(read.can_copy_tokens);
+  // What follows in another slot is what would follow in this one.
+  const DecoderAnswer here = ask({.number = 3, .changes = {CopyCaches{0, 1, 1}}, .past = {3}, .tokens = {8}});
+  DecoderCall written{.number = 4, .first_slot = 1, .past = {3}, .tokens = {8}};
+  written.written = SlotTokens{.slot = 1, .first = 1, .tokens = 2};
+  written.written_rows = {read.rows.bytes().begin(), read.rows.bytes().end()};
+  const DecoderAnswer there = ask(written);
+  EXPECT_TRUE(std::ranges::equal(here.logits.bytes(), there.logits.bytes()));
+}
+
+TEST_F(DecoderServices, RefuseCopiesBeyondWhatTheyHave) {
+  (void)ask(opening(1));
+  const std::size_t bytes = require_decoder(runtime_->info()).cache.bytes_per_token();
+  std::uint64_t number = 1;
+  for (const SlotTokens& tokens : {SlotTokens{4, 0, 1}, SlotTokens{0, 16, 1}, SlotTokens{0, 0, 17}}) {
+    EXPECT_EQ(failure_of({.number = ++number, .read = tokens}), ErrorCode::internal);
+    DecoderCall written{.number = ++number, .written = tokens};
+    written.written_rows.resize(tokens.tokens * bytes);
+    EXPECT_EQ(failure_of(written), ErrorCode::internal);
+  }
+  DecoderCall other{.number = ++number, .written = SlotTokens{0, 0, 1}};
+  other.written_rows.resize(bytes - 1);
+  EXPECT_EQ(failure_of(other), ErrorCode::internal);
 }
 
 // The changes of the call that was lost are missing: what the slots hold is not what the caller takes them for.

@@ -73,6 +73,19 @@ TEST_F(ExampleCaches, StayOnTheDevice) {
   EXPECT_EQ(outcome.transfers.to_device, 2);  // keys and values
 }
 
+TEST_F(ExampleCaches, AreNotKeptInFiles) {
+  const test::TemporaryFolder folder;
+  GeneratorOptions options;
+  options.prompt_cache = folder.path() / "prompts";
+  try {
+    (void)engine(device(), options);
+    ADD_FAILURE() << "a folder that is not used";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.message(), testing::HasSubstr("keys and values of this model stay in memory of a device"));
+  }
+}
+
 // The text that outgrows the device's memory ends with the error; the other one goes on.
 TEST_F(ExampleCaches, EndTheLongestTextWhereTheDeviceHasNoMemory) {
   std::vector<EngineRequest> texts = requests(3);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/processors.h"
 #include "gpux/error.h"
 #include "runtime/loading/load_plan.h"
@@ -134,6 +135,10 @@ const std::string& SessionReplica::computed_by() const noexcept {
 
 const isolation::LoadedIdentity& SessionReplica::identity() const noexcept {
   return runtime_.state_->loaded.identity;
+}
+
+unsigned SessionReplica::threads() const {
+  return runtime_.state_->options.intra_threads.value_or(usable_processors(Machine::this_one()));
 }
 
 const std::set<std::string>& SessionReplica::float16_values() const noexcept {

@@ -80,6 +80,9 @@ class SessionReplica : public Replica {
   /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
+  /// Threads of an operator: LoadOptions::intra_threads, or the processors that this process may use.
+  [[nodiscard]] unsigned threads() const;
+
   /// Inputs and outputs that are float16 here, and float32 in the file: Loaded::float16_values.
   [[nodiscard]] const std::set<std::string>& float16_values() const noexcept;
 

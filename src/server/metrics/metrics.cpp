@@ -131,6 +131,21 @@ class Page {
                [](const Statistics& counts) { return counts.draft_tokens; });
     of_engines("gpux_accepted_draft_tokens_total", "counter", "Of the guessed tokens, those that the model chose",
                [](const Statistics& counts) { return counts.accepted_draft_tokens; });
+    of_engines("gpux_prompt_cache_files", "gauge", "Files with keys and values of prompts that the model can use",
+               [](const Statistics& counts) { return counts.files.files; });
+    of_engines("gpux_prompt_cache_bytes", "gauge", "Bytes of these files",
+               [](const Statistics& counts) { return counts.files.bytes; });
+    of_engines("gpux_prompt_cache_hits_total", "counter", "Prompts that a file had more of than the memory",
+               [](const Statistics& counts) { return counts.files.hits; });
+    of_engines("gpux_prompt_cache_misses_total", "counter", "Prompts that no file had more of than the memory",
+               [](const Statistics& counts) { return counts.files.misses; });
+    of_engines("gpux_prompt_cache_tokens_total", "counter", "Tokens of prompts whose keys and values were in files",
+               [](const Statistics& counts) { return counts.restored_tokens; });
+    of_engines("gpux_prompt_cache_writes_total", "counter", "Files that were written",
+               [](const Statistics& counts) { return counts.files.written_files; });
+    of_engines("gpux_prompt_cache_skipped_writes_total", "counter",
+               "Files that were not written, because others were on their way or the folder takes none",
+               [](const Statistics& counts) { return counts.files.skipped_writes; });
     of_engines("gpux_preempted_sequences_total", "counter",
                "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });

@@ -251,6 +251,8 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.prompt_lookup = !flags.no_prompt_lookup;
   generator.cache_precision = flags.cache_precision;
+  generator.prompt_cache = flags.prompt_cache;
+  generator.prompt_cache_bytes = flags.prompt_cache_bytes;
   generator.max_waiting = options.max_queue;
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   const WorkerRequest request = limit_threads(listed, serving, requested_workers(serving, 1), opened);

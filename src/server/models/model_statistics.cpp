@@ -7,6 +7,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What only grows.
+void add_counts(generation::EngineStatistics& sum, const generation::EngineStatistics& one) {
+  sum.steps += one.steps;
+  sum.prompt_tokens += one.prompt_tokens;
+  sum.reused_tokens += one.reused_tokens;
+  sum.restored_tokens += one.restored_tokens;
+  sum.generated_tokens += one.generated_tokens;
+  sum.draft_tokens += one.draft_tokens;
+  sum.accepted_draft_tokens += one.accepted_draft_tokens;
+  sum.finished += one.finished;
+  sum.cancelled += one.cancelled;
+  sum.failed += one.failed;
+  sum.preempted += one.preempted;
+  sum.files.hits += one.files.hits;
+  sum.files.misses += one.files.misses;
+  sum.files.written_files += one.files.written_files;
+  sum.files.skipped_writes += one.files.skipped_writes;
+}
+
 }  // namespace
 
 void EngineCounts::add(const std::shared_ptr<const generation::Engine>& engine) {
@@ -18,14 +37,7 @@ void EngineCounts::remove(const std::shared_ptr<const generation::Engine>& engin
   const std::lock_guard lock(mutex_);
   if (std::erase(engines_, engine) == 0) return;
   const generation::EngineStatistics last = engine->statistics();
-  ended_.steps += last.steps;
-  ended_.prompt_tokens += last.prompt_tokens;
-  ended_.reused_tokens += last.reused_tokens;
-  ended_.generated_tokens += last.generated_tokens;
-  ended_.finished += last.finished;
-  ended_.cancelled += last.cancelled;
-  ended_.failed += last.failed;
-  ended_.preempted += last.preempted;
+  add_counts(ended_, last);
 }
 
 generation::EngineStatistics EngineCounts::sum() const {
@@ -42,16 +54,10 @@ void add_to(generation::EngineStatistics& sum, const generation::EngineStatistic
   sum.cached_tokens += one.cached_tokens;
   sum.cache_bytes += one.cache_bytes;
   sum.max_cache_bytes += one.max_cache_bytes;
-  sum.steps += one.steps;
-  sum.prompt_tokens += one.prompt_tokens;
-  sum.reused_tokens += one.reused_tokens;
-  sum.generated_tokens += one.generated_tokens;
-  sum.draft_tokens += one.draft_tokens;
-  sum.accepted_draft_tokens += one.accepted_draft_tokens;
-  sum.finished += one.finished;
-  sum.cancelled += one.cancelled;
-  sum.failed += one.failed;
-  sum.preempted += one.preempted;
+  // Those of engines that share a folder are the same.
+  sum.files.files = std::max(sum.files.files, one.files.files);
+  sum.files.bytes = std::max(sum.files.bytes, one.files.bytes);
+  add_counts(sum, one);
 }
 
 void ModelStatistics::count(const Error& error, Clock::time_point arrived, bool admitted) noexcept {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpux/generator.h"
 #include "server/models/version_policy.h"
 #include "settings/load_request.h"
 #include "settings/serving_request.h"
@@ -24,6 +25,8 @@ struct ServingFlags {
   std::optional<std::uint16_t> port;
   bool no_prefix_caching = false, no_prompt_lookup = false;
   CachePrecision cache_precision = CachePrecision::automatic;
+  std::string prompt_cache;  ///< GeneratorOptions::prompt_cache
+  std::uint64_t prompt_cache_bytes = GeneratorOptions().prompt_cache_bytes;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
   ServingRequest serving;
