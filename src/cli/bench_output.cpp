@@ -81,7 +81,7 @@ std::string benchmark_table(const std::vector<Json>& results) {
     std::string (*written)(const Json& value);
   };
 
-  constexpr std::array<Row, 24> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
+  constexpr std::array<Row, 26> rows{{{"prompt", "prompt_tokens_per_second", tokens_per_second},
                                       {"generate", "generate_tokens_per_second", tokens_per_second},
                                       {"first token", "first_token_ms", milliseconds},
                                       {"token gap, median", "token_gap_median_ms", milliseconds},
@@ -91,6 +91,8 @@ std::string benchmark_table(const std::vector<Json>& results) {
                                       {"read for a step", "step_bytes", bytes},
                                       {"memory gives", "read_bytes_per_second", bytes_per_second},
                                       {"of it, used", "share_of_reads", percent},
+                                      {"guessed", "draft_tokens", count},
+                                      {"of it, right", "accepted_draft_tokens", count},
                                       {"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
@@ -202,9 +204,10 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
       figures.generate_tokens_per_second / static_cast<double>(load.users) * static_cast<double>(step_bytes);
   // Other work on the machine may slow down this measurement, and not the steps.
   const double rate = std::max(generation::read_rate(threads, step_bytes), read), share = read / rate;
-  say(context, line_of(verdict));
-  say(context, generation::limit_line(share, load.users));
-  const Json json{{"provider", verdict.requested},
+  say(context, line_of(engine.verdict()));
+  const bool has_draft = engine.draft_runtime() != nullptr;
+  if (!has_draft) say(context, generation::limit_line(share, load.users));
+  Json json{{"provider", verdict.requested},
                   {"prompt_tokens", load.prompt_tokens},
                   {"generate_tokens", load.generate_tokens},
                   {"users", load.users},
@@ -215,13 +218,20 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
                   {"token_gap_p99_ms", figures.token_gap_p99_ms},
                   {"token_gap_max_ms", figures.token_gap_max_ms},
                   {"cache_bytes", figures.cache_bytes},
-                  {"step_bytes", step_bytes},
-                  {"read_bytes_per_second", rate},
-                  {"share_of_reads", share},
                   {"runs", figures.rounds},
                   {"load_ms", engine.runtime().load_time().count()},
                   {"peak_memory_bytes", peak_bytes},
-                  {"verdict", Json::parse(json_text_of(verdict))}};
+                  {"verdict", Json::parse(json_text_of(engine.verdict()))}};
+  if (has_draft) {
+    const generation::EngineStatistics counts = engine.statistics();
+    json["draft_tokens"] = counts.draft_tokens;
+    json["accepted_draft_tokens"] = counts.accepted_draft_tokens;
+  } else {
+    // A step with guesses gives several tokens.
+    json["step_bytes"] = step_bytes;
+    json["read_bytes_per_second"] = rate;
+    json["share_of_reads"] = share;
+  }
   print(context, json, {json}, file);
 }
 

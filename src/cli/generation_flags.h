@@ -28,12 +28,14 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags);
 /// How texts are computed, whatever they are.
 struct EngineFlags {
   bool no_prompt_lookup = false;
+  std::string draft;
   CachePrecision cache_precision = CachePrecision::automatic;
 
   [[nodiscard]] GeneratorOptions options() const;
 };
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_draft_flag(CLI::App& command, std::string& draft);
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision);
 
 /// Checked. Errors usage; of reading the files that flags name.

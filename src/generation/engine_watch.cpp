@@ -15,20 +15,21 @@ constexpr std::chrono::milliseconds shared_run_patience{5000};
 
 }  // namespace
 
-void Engine::State::begin_watching(const std::vector<SequenceId>& ids) {
-  if (!decoder.is_shared_with_worker()) return;
+void Engine::State::begin_watching(const std::vector<SequenceId>& ids, Decoder& runs) {
+  if (!runs.is_shared_with_worker()) return;
   WatchedRun run{.began = Clock::now(), .texts = {}};
   for (const SequenceId id : ids) {
     run.texts.push_back({.id = id, .deadline = running.at(id).sequence->request().deadline, .unwanted_since = {}});
   }
   const std::lock_guard lock(mutex);
   watched_run = std::move(run);
+  watched_decoder = &runs;
   is_run_stopped = false;
 }
 
 // Whether the run was stopped.
 bool Engine::State::end_watching() {
-  if (!decoder.is_shared_with_worker()) return false;
+  if (!uses_workers()) return false;
   const std::lock_guard lock(mutex);
   watched_run.reset();
   return std::exchange(is_run_stopped, false);
@@ -42,7 +43,7 @@ void Engine::State::watch(const std::stop_token& end) {
     if (!watched_run) continue;
     if (is_ending) {
       // A stop that came before the run itself had no effect.
-      decoder.stop();
+      watched_decoder->stop();
       continue;
     }
     const Clock::time_point now = Clock::now();
@@ -55,7 +56,7 @@ void Engine::State::watch(const std::stop_token& end) {
     if (!stop_at || *stop_at > now) continue;
     // With the lock: another run may not begin in between.
     is_run_stopped = true;
-    decoder.stop();
+    watched_decoder->stop();
   }
 }
 

@@ -131,6 +131,11 @@ class Page {
                [](const Statistics& counts) { return counts.draft_tokens; });
     of_engines("gpux_accepted_draft_tokens_total", "counter", "Of the guessed tokens, those that the model chose",
                [](const Statistics& counts) { return counts.accepted_draft_tokens; });
+    of_engines("gpux_draft_model_steps_total", "counter", "Runs of the draft model",
+               [](const Statistics& counts) { return counts.draft_model_steps; });
+    of_engines("gpux_draft_model_failures_total", "counter",
+               "Draft models that failed, and are not used until the model is loaded again",
+               [](const Statistics& counts) { return counts.draft_model_failures; });
     of_engines("gpux_preempted_sequences_total", "counter",
                "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });

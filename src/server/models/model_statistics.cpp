@@ -17,15 +17,10 @@ void EngineCounts::add(const std::shared_ptr<const generation::Engine>& engine) 
 void EngineCounts::remove(const std::shared_ptr<const generation::Engine>& engine) {
   const std::lock_guard lock(mutex_);
   if (std::erase(engines_, engine) == 0) return;
-  const generation::EngineStatistics last = engine->statistics();
-  ended_.steps += last.steps;
-  ended_.prompt_tokens += last.prompt_tokens;
-  ended_.reused_tokens += last.reused_tokens;
-  ended_.generated_tokens += last.generated_tokens;
-  ended_.finished += last.finished;
-  ended_.cancelled += last.cancelled;
-  ended_.failed += last.failed;
-  ended_.preempted += last.preempted;
+  generation::EngineStatistics last = engine->statistics();
+  last.running = last.waiting = last.slots = 0;
+  last.cached_tokens = last.cache_bytes = last.max_cache_bytes = 0;
+  add_to(ended_, last);
 }
 
 generation::EngineStatistics EngineCounts::sum() const {
@@ -48,6 +43,8 @@ void add_to(generation::EngineStatistics& sum, const generation::EngineStatistic
   sum.generated_tokens += one.generated_tokens;
   sum.draft_tokens += one.draft_tokens;
   sum.accepted_draft_tokens += one.accepted_draft_tokens;
+  sum.draft_model_steps += one.draft_model_steps;
+  sum.draft_model_failures += one.draft_model_failures;
   sum.finished += one.finished;
   sum.cancelled += one.cancelled;
   sum.failed += one.failed;

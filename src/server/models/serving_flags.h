@@ -23,6 +23,7 @@ struct ServingFlags {
   std::string host;
   std::optional<std::uint16_t> port;
   bool no_prefix_caching = false, no_prompt_lookup = false;
+  std::string draft;  ///< the draft model of the one that is served; empty: none
   CachePrecision cache_precision = CachePrecision::automatic;
   unsigned io_threads = 0;  ///< of the transport; 0: its default
   bool no_grpc = false;
