@@ -239,8 +239,8 @@ struct GeneratorOptions {
   /// provider computes each as it does alone and where it pays. Changes no token.
   bool prompt_lookup = true;
   /// A smaller model with the same tokens that guesses how texts go on, as `model` of Generator; empty: none. It has
-  /// the ModelOptions of the model. Its guesses are computed as those of prompt_lookup are, where the measured times say
-  /// that it pays. Changes no token. Error usage: it has other tokens, or one of both does not run on the provider
+  /// the ModelOptions of the model. Its guesses are computed as those of prompt_lookup are, where the measured times
+  /// say that it pays. Changes no token. Error usage: it has other tokens, or one of both does not run on the provider
   /// "decoder".
   std::string draft = {};
   CachePrecision cache_precision = CachePrecision::automatic;  ///< of keys and values

@@ -153,6 +153,8 @@ GeneratorOptions to_options(const nb::dict& values) {
       options.cache_precision = precision == "float16" ? CachePrecision::float16
                                 : precision == "model" ? CachePrecision::as_written
                                                        : CachePrecision::automatic;
+    } else if (name == "draft") {
+      options.draft = nb::cast<std::string>(value);
     } else if (name == "prompt_lookup") {
       options.prompt_lookup = nb::cast<bool>(value);
     } else {

@@ -208,20 +208,20 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
   const bool has_draft = engine.draft_runtime() != nullptr;
   if (!has_draft) say(context, generation::limit_line(share, load.users));
   Json json{{"provider", verdict.requested},
-                  {"prompt_tokens", load.prompt_tokens},
-                  {"generate_tokens", load.generate_tokens},
-                  {"users", load.users},
-                  {"prompt_tokens_per_second", figures.prompt_tokens_per_second},
-                  {"generate_tokens_per_second", figures.generate_tokens_per_second},
-                  {"first_token_ms", figures.first_token_ms},
-                  {"token_gap_median_ms", figures.token_gap_median_ms},
-                  {"token_gap_p99_ms", figures.token_gap_p99_ms},
-                  {"token_gap_max_ms", figures.token_gap_max_ms},
-                  {"cache_bytes", figures.cache_bytes},
-                  {"runs", figures.rounds},
-                  {"load_ms", engine.runtime().load_time().count()},
-                  {"peak_memory_bytes", peak_bytes},
-                  {"verdict", Json::parse(json_text_of(engine.verdict()))}};
+            {"prompt_tokens", load.prompt_tokens},
+            {"generate_tokens", load.generate_tokens},
+            {"users", load.users},
+            {"prompt_tokens_per_second", figures.prompt_tokens_per_second},
+            {"generate_tokens_per_second", figures.generate_tokens_per_second},
+            {"first_token_ms", figures.first_token_ms},
+            {"token_gap_median_ms", figures.token_gap_median_ms},
+            {"token_gap_p99_ms", figures.token_gap_p99_ms},
+            {"token_gap_max_ms", figures.token_gap_max_ms},
+            {"cache_bytes", figures.cache_bytes},
+            {"runs", figures.rounds},
+            {"load_ms", engine.runtime().load_time().count()},
+            {"peak_memory_bytes", peak_bytes},
+            {"verdict", Json::parse(json_text_of(engine.verdict()))}};
   if (has_draft) {
     const generation::EngineStatistics counts = engine.statistics();
     json["draft_tokens"] = counts.draft_tokens;

@@ -111,8 +111,9 @@ void require_one_for_draft(const ServeFlags& flags) {
   const bool is_one =
       flags.models.size() == 1 && flags.models_file.empty() && flags.repository.empty() && !flags.serves_store;
   if (flags.draft.empty() || is_one) return;
-  throw Error(ErrorCode::usage, "--draft is about one model; accepted: with one MODEL, and without --models, "
-                                "--repository and --store");
+  throw Error(ErrorCode::usage,
+              "--draft is about one model; accepted: with one MODEL, and without --models, "
+              "--repository and --store");
 }
 
 void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,

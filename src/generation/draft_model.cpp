@@ -91,8 +91,8 @@ std::vector<std::optional<std::uint32_t>> DraftModel::run_first(std::span<const 
   return chosen;
 }
 
-std::vector<std::optional<std::uint32_t>> DraftModel::run_next(
-    std::span<const DraftedText> texts, std::span<const std::vector<std::uint32_t>> guesses) {
+std::vector<std::optional<std::uint32_t>> DraftModel::run_next(std::span<const DraftedText> texts,
+                                                               std::span<const std::vector<std::uint32_t>> guesses) {
   std::vector<Decoder::Row> rows;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::size_t guessed = guesses[i].size();

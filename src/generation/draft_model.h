@@ -21,6 +21,7 @@ struct DraftSource {
   Runtime runtime;
   text::Tokenizer tokenizer;
   std::size_t context_length = 0;  ///< tokens
+  bool is_always_used = false;     ///< in each step, whether it pays or not: for tests, which depend on no times
 };
 
 /// Error usage: the decoder, `role` in the message, cannot compute guessed tokens with the one before them. `name`: of
@@ -83,8 +84,8 @@ class DraftModel {
  private:
   void reserve(std::size_t tokens);
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> run_first(std::span<const DraftedText> texts);
-  [[nodiscard]] std::vector<std::optional<std::uint32_t>> run_next(
-      std::span<const DraftedText> texts, std::span<const std::vector<std::uint32_t>> guesses);
+  [[nodiscard]] std::vector<std::optional<std::uint32_t>> run_next(std::span<const DraftedText> texts,
+                                                                   std::span<const std::vector<std::uint32_t>> guesses);
 
   std::string name_;
   Decoder decoder_;

@@ -223,7 +223,8 @@ const Runtime* Engine::draft_runtime() const noexcept {
 Verdict Engine::verdict() const {
   Verdict verdict = state_->decoder.verdict();
   if (state_->drafting) {
-    verdict.notes.emplace_back(fmt::format("tokens are guessed by the draft model '{}'", state_->drafting->model.name()));
+    verdict.notes.emplace_back(
+        fmt::format("tokens are guessed by the draft model '{}'", state_->drafting->model.name()));
   }
   const std::size_t context = state_->context.context_length;
   if (state_->options.context_length == 0 && context < state_->files.context_length) {

@@ -52,19 +52,12 @@ bool Engine::State::has_memory_for(std::size_t texts, std::size_t length) {
   return wanted <= max_cache_tokens && share->resize(bytes_of(wanted), running.begin()->first);
 }
 
-// How many tokens each text runs. Those that are guessed have no claim to memory: nobody makes room for them. Empty: the
-// draft model reads on first. `prompt_tokens`: that have run since the last step.
+// How many tokens each text runs. Those that are guessed have no claim to memory: nobody makes room for them. Empty:
+// the draft model reads on first. `prompt_tokens`: that have run since the last step.
 std::optional<std::size_t> Engine::State::tokens_of_each(std::span<DecodedText> texts, std::size_t prompt_tokens) {
   if (!decoder.runs_ahead()) return 1;
-  // What the draft model takes is compared with a step of one token of each, which is measured now and then.
-  if (can_draft() && step_costs.is_due(texts.size())) return 1;
   std::vector<AheadRow> rows = ahead_rows(texts);
-  std::optional<DraftShares> shares;
-  if (can_draft()) shares = drafting->costs.shares(texts.size(), step_costs.seconds(texts.size()));
-  AheadPlan plan = plan_ahead(rows, step_costs, shares ? &*shares : nullptr);
-  if (plan.length == 1 && shares && begin_trial(rows, *shares)) {
-    plan = {.length = trial_length + 1, .drafted = trial_length};
-  }
+  const AheadPlan plan = can_draft() ? plan_with_draft(rows) : plan_ahead(rows, step_costs);
   if (plan.length > 1 && !has_memory_for(texts.size(), plan.length)) return 1;
   if (plan.drafted != 0) {
     if (!read_for_draft(texts, rows, plan.drafted, prompt_tokens)) return std::nullopt;

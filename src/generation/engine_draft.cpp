@@ -21,7 +21,8 @@ void Engine::State::add_draft(std::span<const DecodedText> texts, std::span<Ahea
   for (std::size_t i = 0; i < texts.size(); ++i) {
     Sequence& sequence = *running.at(texts[i].id).sequence;
     const std::span<const std::uint32_t> tokens = sequence.tokens();
-    const bool has_one_next = texts[i].known == 1 && !sequence.is_in_prompt() && !sequence.request().settings.prompt_only;
+    const bool has_one_next =
+        texts[i].known == 1 && !sequence.is_in_prompt() && !sequence.request().settings.prompt_only;
     if (!has_one_next || !drafting->model.can_continue(tokens)) continue;
     const std::size_t behind = tokens.size() - drafting->model.size(i);
     rows[i].left = sequence.left();
@@ -30,6 +31,20 @@ void Engine::State::add_draft(std::span<const DecodedText> texts, std::span<Ahea
     rows[i].draft_acceptance = sequence.draft_acceptance(drafting->acceptance).probability();
     rows[i].unread = behind - 1;
   }
+}
+
+AheadPlan Engine::State::plan_with_draft(std::span<AheadRow> rows) {
+  if (drafting->is_always_used) {
+    constexpr DraftShares free{.step = 0, .reading = 0};
+    for (AheadRow& row : rows) row.draft_acceptance = 1;
+    return plan_ahead(rows, StepCosts(), &free);
+  }
+  // What the draft model takes is compared with a step of one token of each, which is measured now and then.
+  if (step_costs.is_due(rows.size())) return {};
+  const DraftShares shares = drafting->costs.shares(rows.size(), step_costs.seconds(rows.size()));
+  const AheadPlan plan = plan_ahead(rows, step_costs, &shares);
+  if (plan.length > 1 || !begin_trial(rows, shares)) return plan;
+  return {.length = trial_length + 1, .drafted = trial_length};
 }
 
 // Whether one text is drafted although it does not seem to pay: it alone then.
@@ -76,8 +91,7 @@ bool Engine::State::read_for_draft(std::span<const DecodedText> texts, std::span
     const std::size_t part = std::min(rows[i].unread, room);
     if (rows[i].unread >= max_drafted && part != 0) {
       const Clock::time_point start = Clock::now();
-      const bool is_read =
-          run_draft(texts.subspan(i, 1), [&] { model.read(i, tokens.subspan(model.size(i), part)); });
+      const bool is_read = run_draft(texts.subspan(i, 1), [&] { model.read(i, tokens.subspan(model.size(i), part)); });
       if (!can_draft()) return true;
       if (!is_read) {
         rows[i].draftable = 0;

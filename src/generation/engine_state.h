@@ -60,8 +60,11 @@ struct Engine::State {
   struct Drafting {
     // `size_share`: as of DraftCosts.
     Drafting(DraftSource source, const SequenceContext& context, std::size_t slots, double size_share)
-        : model(std::move(source), context.tokenizer, slots), costs(size_share) {}
+        : is_always_used(source.is_always_used),
+          model(std::move(source), context.tokenizer, slots),
+          costs(size_share) {}
 
+    bool is_always_used;
     DraftModel model;
     DraftCosts costs;
     TrialTime trials;
@@ -150,7 +153,9 @@ struct Engine::State {
 
   // engine_draft.cpp: the guesses of the draft model.
   [[nodiscard]] bool can_draft() const noexcept { return drafting && drafting->is_on; }
+
   void add_draft(std::span<const DecodedText> texts, std::span<AheadRow> rows);
+  AheadPlan plan_with_draft(std::span<AheadRow> rows);
   bool begin_trial(std::span<AheadRow> rows, const DraftShares& shares);
   bool read_for_draft(std::span<const DecodedText> texts, std::span<AheadRow> rows, std::size_t drafted,
                       std::size_t prompt_tokens);

@@ -102,7 +102,7 @@ class DraftCosts {
   [[nodiscard]] DraftShares shares(std::size_t texts, double step_seconds) const;
 
  private:
-  double size_share_, reading_ = 0;        // seconds of a token; 0: not known
+  double size_share_, reading_ = 0;         // seconds of a token; 0: not known
   std::map<std::size_t, double> by_texts_;  // seconds of a step
 };
 

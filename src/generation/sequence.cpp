@@ -92,8 +92,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
       bad_words_(request_.bad_words),
-      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
-              request_.shown_tokens),
+      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens, request_.shown_tokens),
       vocabulary_(vocabulary) {
   // A text of a given form stands for itself.
   const bool has_form = request_.constraint || request_.settings.constraint.kind != OutputConstraint::Kind::none;

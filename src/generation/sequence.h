@@ -51,7 +51,7 @@ struct Upcoming {
 /// What became of the guessed tokens of a step.
 struct GuessCounts {
   bool are_drafted = false;  ///< by a draft model, instead of Sequence::upcoming()
-  std::size_t offered = 0;  ///< by Sequence::upcoming()
+  std::size_t offered = 0;   ///< by Sequence::upcoming()
   std::size_t tried = 0, right = 0;
   bool is_wrong = false;  ///< the one behind those that were right
 };

@@ -22,8 +22,9 @@ struct OpenGenerator {
   /// Reads the chat template: for those who are given conversations.
   [[nodiscard]] generation::ModelChat read_chat() const;
 
-  /// Makes the sessions and the engine that runs them. The draft model has the threads and the device of the model. `fastest` is decided here. Tells `options.on_load` of what follows
-  /// LoadPhase::reading. Errors as of OpenModel::load() and Engine.
+  /// Makes the sessions and the engine that runs them. The draft model has the threads and the device of the model.
+  /// `fastest` is decided here. Tells `options.on_load` of what follows LoadPhase::reading. Errors as of
+  /// OpenModel::load() and Engine.
   [[nodiscard]] std::unique_ptr<generation::Engine> load(const GeneratorOptions& options = {}) const;
 };
 

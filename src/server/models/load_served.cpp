@@ -210,8 +210,8 @@ void refuse_generation_settings(const std::string& name, const ServingRequest& s
 
 void refuse_draft(const std::string& name, const ServingFlags& flags) {
   if (flags.draft.empty()) return;
-  throw Error(ErrorCode::usage, format_message("{} is about generated texts, and '{}' generates none",
-                                               setting_named("draft"), name));
+  throw Error(ErrorCode::usage,
+              format_message("{} is about generated texts, and '{}' generates none", setting_named("draft"), name));
 }
 
 // So that the first request for a chat is not taken for a slow one.
