@@ -51,7 +51,8 @@ AheadPlan Engine::State::plan_with_draft(std::span<AheadRow> rows) {
 bool Engine::State::begin_trial(std::span<AheadRow> rows, const DraftShares& shares) {
   const double step = step_costs.seconds(rows.size());
   const std::optional<std::size_t> chosen = text_for_trial(rows);
-  if (!chosen || step == 0 || rows[*chosen].most <= trial_length) return false;
+  const bool has_room = rows.size() * (trial_length + 1) <= max_ahead;
+  if (!chosen || step == 0 || !has_room || rows[*chosen].most <= trial_length) return false;
   if (!drafting->trials.take(step * cost_of_trial(rows[*chosen], rows.size(), step_costs, shares))) return false;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i != *chosen) rows[i].draftable = 0;

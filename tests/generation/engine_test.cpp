@@ -665,7 +665,9 @@ TEST_P(EnginesWithDraft, GuessWhatAFormAllows) {
     for (std::uint32_t& token : made.prompt) token %= characters.vocabulary_size();
     made.settings.ignores_end = false;
     made.settings.constraint = {.kind = OutputConstraint::Kind::regex, .text = "[a-c]{30}"};
-    const auto one = engine_with(std::move(source), {}, 2, CacheBudget::of_process(), characters);
+    GeneratorOptions options;
+    options.prompt_lookup = false;
+    const auto one = engine_with(std::move(source), options, 2, CacheBudget::of_process(), characters);
     return submitted(*one, std::move(made)).get();
   };
   const Answer answer = answer_of(draft(*GetParam().draft, 2));
