@@ -64,12 +64,15 @@ struct Engine::State {
           model(std::move(source), context.tokenizer, slots),
           costs(size_share) {}
 
+    static constexpr double guesses_before_first = 8;
+
     bool is_always_used;
     DraftModel model;
     DraftCosts costs;
     TrialTime trials;
-    Acceptance acceptance;  // of all texts
-    bool is_on = true;      // it has not failed
+    // Of all texts. One wrong guess does not end the first of them.
+    Acceptance acceptance{guesses_before_first};
+    bool is_on = true;  // it has not failed
   };
 
   struct Running {

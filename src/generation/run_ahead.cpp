@@ -16,7 +16,7 @@ constexpr std::size_t most_since_one = 64;
 constexpr double least_gain = 1.05;
 // An acceptance counts as of the last so many guesses.
 constexpr double remembered = 16, fading = 0.98;
-constexpr double remembered_of_others = 4;
+constexpr double remembered_of_others = 8;
 // Of the cost of a step of a draft model, that of a token that it reads among hundreds, before it is measured.
 constexpr double share_of_read_token = 0.15;
 // Trials, and the seconds that are saved for them unless one takes more.

@@ -120,6 +120,11 @@ class TrialTime {
 /// How often guesses of a text are right. Begins at one half; recent ones count most.
 class Acceptance {
  public:
+  Acceptance() = default;
+
+  /// Of one that counts as so many guesses already: it takes more of them to change it.
+  explicit Acceptance(double guesses) : right_(guesses / 2), wrong_(guesses / 2) {}
+
   /// Of the guessed tokens up to the first wrong one, `accepted` were right; `is_cut_short`: there was none that was
   /// wrong.
   void add(std::size_t accepted, bool is_cut_short) noexcept;

@@ -122,7 +122,8 @@ TEST_F(Generate, TakesADraftModel) {
   const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/llama3";
   ASSERT_EQ(gpux_.run({"import", source, "-t", "small"}).code, 0);
   const auto generated = [&](const std::vector<std::string>& flags) {
-    std::vector<std::string> arguments{"generate", "tiny", "w1 w2", "-n", "60", "--ignore-eos", "--json", "-p", "decoder"};
+    std::vector<std::string> arguments{"generate",     "tiny",   "w1 w2", "-n",     "60",
+                                       "--ignore-eos", "--json", "-p",    "decoder"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     const Outcome outcome = gpux_.run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;

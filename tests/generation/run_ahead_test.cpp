@@ -219,6 +219,14 @@ TEST(Acceptance, OfTheNextTextIsAsOfTheOthersAndChangesSooner) {
   EXPECT_GT(all.probability(), 0.7);
 }
 
+TEST(Acceptance, TakesMoreGuessesToChangeWhereItCountsAsMany) {
+  Acceptance few, many(8);
+  EXPECT_DOUBLE_EQ(many.probability(), 0.5);
+  for (Acceptance* one : {&few, &many}) one->add(0, false);
+  EXPECT_LT(few.probability(), 0.35);
+  EXPECT_GT(many.probability(), 0.4);
+}
+
 TEST(Acceptance, FollowsWhatWasRight) {
   Acceptance one;
   EXPECT_DOUBLE_EQ(one.probability(), 0.5);
