@@ -215,8 +215,8 @@ TEST(Acceptance, OfTheNextTextIsAsOfTheOthersAndChangesSooner) {
   for (Acceptance* one : {&all, &next}) {
     for (int i = 0; i < 4; ++i) one->add(0, false);
   }
-  EXPECT_LT(next.probability(), 0.6);
-  EXPECT_GT(all.probability(), 0.7);
+  EXPECT_LT(next.probability(), 0.7);
+  EXPECT_GT(all.probability(), 0.75);
 }
 
 TEST(Acceptance, TakesMoreGuessesToChangeWhereItCountsAsMany) {
