@@ -67,7 +67,7 @@ std::optional<std::size_t> Engine::State::tokens_of_each(std::span<DecodedText> 
     return std::min(plan.length, useful);
   }
   const bool has_guess = std::ranges::any_of(texts, [](const DecodedText& text) { return text.guessed != 0; });
-  if (plan.length == 1 && has_guess) step_costs.fade(texts.size());
+  if (plan.length == 1 && has_guess && !can_draft()) step_costs.fade(texts.size());
   return plan.length;
 }
 

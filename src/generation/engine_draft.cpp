@@ -42,9 +42,11 @@ AheadPlan Engine::State::plan_with_draft(std::span<AheadRow> rows) {
   // What the draft model takes is compared with a step of one token of each, which is measured now and then.
   if (step_costs.is_due(rows.size())) return {};
   const DraftShares shares = drafting->costs.shares(rows.size(), step_costs.seconds(rows.size()));
-  const AheadPlan plan = plan_ahead(rows, step_costs, &shares);
-  if (plan.length > 1 || !begin_trial(rows, shares)) return plan;
-  return {.length = trial_length + 1, .drafted = trial_length};
+  const bool is_new = !drafting->costs.is_known(rows.size());
+  const AheadPlan plan = plan_ahead(rows, is_new ? StepCosts() : step_costs, &shares);
+  if (plan.length > 1) return plan;
+  step_costs.fade(rows.size());
+  return begin_trial(rows, shares) ? AheadPlan{.length = trial_length + 1, .drafted = trial_length} : plan;
 }
 
 // Whether one text is drafted although it does not seem to pay: it alone then.

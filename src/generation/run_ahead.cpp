@@ -12,6 +12,7 @@ namespace {
 constexpr double share_of_token = 0.04;
 constexpr double weight_of_one = 0.5, weight_of_new = 0.2, fading_of_costs = 0.01;
 constexpr std::size_t most_since_one = 64;
+constexpr std::size_t least_count = 4;
 // Gains below this are not worth the risk that the times are not right.
 constexpr double least_gain = 1.05;
 // An acceptance counts as of the last so many guesses.
@@ -21,6 +22,11 @@ constexpr double remembered_of_others = 8;
 constexpr double share_of_read_token = 0.15;
 // Trials, and the seconds that are saved for them unless one takes more.
 constexpr double share_of_trials = 0.01, most_saved = 0.1;
+
+// Other work on a machine only adds time: what took less is believed sooner.
+double changed(double known, double measured) {
+  return known + (measured < known ? weight_of_one : weight_of_new) * (measured - known);
+}
 
 double rule_of_thumb(std::size_t texts, std::size_t length) {
   const auto of = [texts](std::size_t tokens) { return 1 + share_of_token * static_cast<double>(texts * tokens); };
@@ -113,7 +119,7 @@ void StepCosts::add(std::size_t texts, std::size_t length, double seconds) {
   if (known.one == 0) return;
   const double cost = seconds / known.one;
   const auto [entry, is_new] = known.several.emplace(length, cost);
-  if (!is_new) entry->second += weight_of_new * (cost - entry->second);
+  if (!is_new) entry->second = changed(entry->second, cost);
 }
 
 double StepCosts::cost(std::size_t texts, std::size_t length) const {
@@ -185,14 +191,20 @@ double cost_of_trial(const AheadRow& row, std::size_t texts, const StepCosts& co
 void DraftCosts::add_steps(std::size_t texts, std::size_t steps, double seconds) {
   if (steps == 0) return;
   const double one = seconds / static_cast<double>(steps);
-  const auto [entry, is_new] = by_texts_.emplace(texts, one);
-  if (!is_new) entry->second += weight_of_new * (one - entry->second);
+  Steps& known = by_texts_[texts];
+  known.seconds = known.count == 0 ? one : changed(known.seconds, one);
+  ++known.count;
 }
 
 void DraftCosts::add_reading(std::size_t tokens, double seconds) {
   if (tokens == 0) return;
   const double one = seconds / static_cast<double>(tokens);
-  reading_ = reading_ == 0 ? one : reading_ + weight_of_new * (one - reading_);
+  reading_ = reading_ == 0 ? one : changed(reading_, one);
+}
+
+bool DraftCosts::is_known(std::size_t texts) const {
+  const auto known = by_texts_.find(texts);
+  return known != by_texts_.end() && known->second.count >= least_count;
 }
 
 // Of another number of texts, the nearest that is known is a guess that the next step corrects.
@@ -202,7 +214,7 @@ DraftShares DraftCosts::shares(std::size_t texts, double step_seconds) const {
   if (!by_texts_.empty()) {
     auto known = by_texts_.lower_bound(texts);
     if (known == by_texts_.end()) --known;
-    shares.step = known->second / step_seconds;
+    if (known->second.count >= least_count) shares.step = known->second.seconds / step_seconds;
     shares.reading = shares.step * share_of_read_token;
   }
   if (reading_ != 0) shares.reading = reading_ / step_seconds;

@@ -100,10 +100,17 @@ class DraftCosts {
   void add_reading(std::size_t tokens, double seconds);
   /// `step_seconds`: of a step of the model with one token of each text.
   [[nodiscard]] DraftShares shares(std::size_t texts, double step_seconds) const;
+  /// Whether steps of so many texts were measured often enough: first ones take longer, and are not believed.
+  [[nodiscard]] bool is_known(std::size_t texts) const;
 
  private:
-  double size_share_, reading_ = 0;         // seconds of a token; 0: not known
-  std::map<std::size_t, double> by_texts_;  // seconds of a step
+  struct Steps {
+    double seconds = 0;  // of one
+    std::size_t count = 0;
+  };
+
+  double size_share_, reading_ = 0;  // seconds of a token; 0: not known
+  std::map<std::size_t, Steps> by_texts_;
 };
 
 /// The time for trials of a draft model that does not pay: a hundredth of the time of all runs. Not thread-safe.

@@ -674,9 +674,8 @@ TEST_P(EnginesWithDraft, GuessWhatAFormAllows) {
   expect_equal(answer, answer_of(nullptr), 2);
   EXPECT_EQ(answer.text.size(), 30);
   EXPECT_GT(answer.completion.draft_tokens, 0);
-  if (is_right()) {
-    EXPECT_EQ(answer.completion.accepted_draft_tokens, answer.completion.draft_tokens);
-  }
+  // The last one may end the text.
+  if (is_right()) EXPECT_GE(answer.completion.accepted_draft_tokens + 1, answer.completion.draft_tokens);
 }
 
 // What a slot keeps of an earlier prompt need not be read again.

@@ -161,17 +161,23 @@ TEST(DraftCosts, AreThoseOfTheSizeUntilTheyAreMeasured) {
   DraftCosts costs(0.25);
   EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).step, 0.25);
   EXPECT_LT(costs.shares(1, 0.004).reading, 0.25);
-  costs.add_steps(1, 4, 0.004);
+  // First steps take longer.
+  for (const double first : {0.1, 0.001, 0.001}) costs.add_steps(1, 1, first);
+  EXPECT_FALSE(costs.is_known(1));
   EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).step, 0.25);
-  EXPECT_DOUBLE_EQ(costs.shares(1, 0.002).step, 0.5);
-  EXPECT_DOUBLE_EQ(costs.shares(3, 0.004).step, 0.25) << "the nearest that is known";
-  costs.add_steps(4, 1, 0.003);
-  EXPECT_DOUBLE_EQ(costs.shares(2, 0.004).step, 0.75);
+  for (int i = 0; i < 20; ++i) costs.add_steps(1, 4, 0.004);
+  EXPECT_TRUE(costs.is_known(1));
+  EXPECT_FALSE(costs.is_known(2));
+  EXPECT_NEAR(costs.shares(1, 0.004).step, 0.25, 1e-3);
+  EXPECT_NEAR(costs.shares(1, 0.002).step, 0.5, 1e-3);
+  EXPECT_NEAR(costs.shares(3, 0.004).step, 0.25, 1e-3) << "the nearest that is known";
+  for (int i = 0; i < 4; ++i) costs.add_steps(4, 1, 0.003);
+  EXPECT_NEAR(costs.shares(2, 0.004).step, 0.75, 1e-3);
   costs.add_reading(100, 0.01);
   EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).reading, 0.025);
   costs.add_steps(1, 0, 1);
   costs.add_reading(0, 1);
-  EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).step, 0.25);
+  EXPECT_NEAR(costs.shares(1, 0.004).step, 0.25, 1e-3);
   for (int i = 0; i < 60; ++i) costs.add_steps(1, 1, 0.002);
   EXPECT_NEAR(costs.shares(1, 0.004).step, 0.5, 1e-3);
 }

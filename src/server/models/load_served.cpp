@@ -256,6 +256,7 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
   generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.prompt_lookup = !flags.no_prompt_lookup;
+  generator.draft = flags.draft;
   generator.cache_precision = flags.cache_precision;
   generator.max_waiting = options.max_queue;
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
