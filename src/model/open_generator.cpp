@@ -36,17 +36,11 @@ OpenGenerator open_generator(OpenModel model, const std::string& draft, const Lo
 
 namespace {
 
-// The threads of one of two sessions that take turns would wait actively on processors that the other one needs.
-void sleep_between_runs(LoadOptions& options) {
-  options.session_config.emplace_back("session.intra_op.allow_spinning", "0");
-}
-
 // The caller keeps the keys and values.
 Runtime load_decoder(const OpenGenerator& open, LoadOptions with, const GeneratorOptions& options) {
   OpenModel decoder = open.model;
   decoder.settings.options = std::move(with);
   decoder.settings.options.cache_precision = options.cache_precision;
-  if (!options.draft.empty()) sleep_between_runs(decoder.settings.options);
   const generation::CacheLayout cache = generation::require_decoder(decoder.info).cache;
   change_facts(decoder.settings.options, [&](LoadFacts& facts) {
     facts.cache_address_bytes = generation::cache_address_bytes(cache, open.files.context_length, options);
@@ -58,6 +52,8 @@ LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& mode
   LoadOptions options = draft.model.settings.options;
   if (model.intra_threads) options.intra_threads = model.intra_threads;
   if (model.device) options.device = model.device;
+  // Threads that wait actively would take processors from the model, whose turn is next.
+  options.session_config.emplace_back("session.intra_op.allow_spinning", "0");
   return options;
 }
 
