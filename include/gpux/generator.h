@@ -108,7 +108,7 @@ struct Completion {
   std::string stop_text;                    ///< of GenerationSettings::stop, the one that ended the text
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;                ///< of the prompt, whose keys and values were there
-  std::size_t draft_tokens = 0;                 ///< that were guessed and run
+  std::size_t draft_tokens = 0;                 ///< that were guessed, by the text or a draft model, and run
   std::size_t accepted_draft_tokens = 0;        ///< of those, the ones that the model chose
   std::chrono::duration<double> queue_time{0};  ///< until its first run
   std::chrono::duration<double> time_to_first_token{0};
@@ -239,6 +239,11 @@ struct GeneratorOptions {
   /// Tokens are guessed by what followed the same tokens earlier in the text, and several run at once, where the
   /// provider computes each as it does alone and where it pays. Changes no token.
   bool prompt_lookup = true;
+  /// A smaller model with the same tokens that guesses how texts go on, as `model` of Generator; empty: none. It has
+  /// the ModelOptions of the model. Its guesses are computed as those of prompt_lookup are, where the measured times
+  /// say that it pays. Changes no token. Error usage: it has other tokens, or one of both does not run on the provider
+  /// "decoder".
+  std::string draft = {};
   CachePrecision cache_precision = CachePrecision::automatic;  ///< of keys and values
   /// A folder that keeps keys and values of prompts for later processes, which need not compute them again; empty: none
   /// does. It is made with mode 0700, and may be shared by processes of one user. Changes no token. Refused with keys

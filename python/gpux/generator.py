@@ -209,6 +209,9 @@ class Generator(Closing):
         reuse_prefixes: the keys and values of earlier prompts serve prompts that begin alike.
         prompt_lookup: tokens are guessed by what followed the same tokens earlier in the text, and several run at once,
             where the provider computes each as it does alone and where it pays. Changes no token.
+        draft: a smaller model with the same tokens that guesses how texts go on, as `model`; None: none. Its guesses are
+            computed as those of prompt_lookup are. Changes no token. It has the other arguments of the model, and both
+            need the provider "decoder".
         cache_precision: of keys and values: "auto", "model" (as in the model's file) or "float16".
         prompt_cache: a folder that keeps keys and values of prompts for later processes, which need not compute them
             again; it is made with mode 0700, and may be shared by processes of one user. None: no folder. Changes no
@@ -218,8 +221,9 @@ class Generator(Closing):
         strict, threads, memory_limit, isolation, sandbox, timeout, options: as for gpux.Runtime.
 
     Raises:
-        Those of gpux.Runtime; gpux.InvalidModel where the model generates no text; gpux.ResourceExhausted where the
-        memory holds no keys and values. All calls but close() raise gpux.Usage after close().
+        Those of gpux.Runtime; gpux.InvalidModel where the model generates no text; gpux.Usage where the draft model has
+        other tokens; gpux.ResourceExhausted where the memory holds no keys and values. All calls but close() raise
+        gpux.Usage after close().
     """
 
     def __init__(
@@ -234,6 +238,7 @@ class Generator(Closing):
         prompt_chunk: int = 256,
         reuse_prefixes: bool = True,
         prompt_lookup: bool = True,
+        draft: str | os.PathLike[str] | None = None,
         cache_precision: CachePrecision = "auto",
         prompt_cache: str | os.PathLike[str] | None = None,
         prompt_cache_bytes: int = 4 << 30,
@@ -262,6 +267,8 @@ class Generator(Closing):
         engine["cache_precision"] = cache_precision
         if prompt_cache is not None:
             engine["prompt_cache"] = path_of(prompt_cache)
+        if draft is not None:
+            engine["draft"] = path_of(draft)
         counts = {
             "context_length": context_length,
             "max_sequences": max_sequences,

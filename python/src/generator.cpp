@@ -157,6 +157,8 @@ GeneratorOptions to_options(const nb::dict& values) {
       options.prompt_cache = nb::cast<std::string>(value);
     } else if (name == "prompt_cache_bytes") {
       options.prompt_cache_bytes = nb::cast<std::uint64_t>(value);
+    } else if (name == "draft") {
+      options.draft = nb::cast<std::string>(value);
     } else if (name == "prompt_lookup") {
       options.prompt_lookup = nb::cast<bool>(value);
     } else {

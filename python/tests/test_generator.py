@@ -76,6 +76,18 @@ def generator(folder: Path) -> gpux.Generator:
     return gpux.Generator("talking")
 
 
+def test_draft(folder: Path) -> None:
+    with (
+        gpux.Generator("plain", "decoder") as alone,
+        gpux.Generator("plain", "decoder", draft="talking") as drafted,
+    ):
+        answers = [one.generate("ab", max_tokens=60, ignore_eos=True) for one in (alone, drafted)]
+        assert answers[0].tokens == answers[1].tokens
+        assert "draft model 'talking'" in str(drafted.verdict.notes)
+    with pytest.raises(gpux.Usage, match="draft is 'talking', and the draft model runs on cpu"):
+        gpux.Generator("plain", "cpu", draft="talking")
+
+
 def test_texts(generator: gpux.Generator) -> None:
     completion = generator.generate("ab", max_tokens=8, ignore_eos=True)
     assert str(completion) == completion.text

@@ -45,6 +45,7 @@ struct BenchFlags {
   std::optional<std::size_t> prompt_tokens, generate_tokens;
   std::vector<std::size_t> users;
   CachePrecision cache_precision = CachePrecision::automatic;
+  std::string draft;
   std::optional<double> seconds;
   std::string samples_of;  // the model that `model` is, or is a variant of: what `fastest` measures
   bool compare = false;    // with that model's answers on the CPU
@@ -70,7 +71,7 @@ void measure_candidate(const BenchFlags& flags, OpenModel& model, const Benchmar
 }
 
 bool asks_for_text(const BenchFlags& flags) {
-  return flags.prompt_tokens || flags.generate_tokens || !flags.users.empty();
+  return flags.prompt_tokens || flags.generate_tokens || !flags.users.empty() || !flags.draft.empty();
 }
 
 // What does not go with models that generate text, or with others, is refused by name.
@@ -86,8 +87,9 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   options.reuses_prefixes = false;
   // What a model makes of random tokens repeats itself as no text of its users does.
   options.prompt_lookup = false;
+  options.draft = flags.draft;
   options.cache_precision = flags.cache_precision;
-  const std::unique_ptr<generation::Engine> engine = open_generator(model).load(options);
+  const std::unique_ptr<generation::Engine> engine = open_generator(model, flags.draft, flags.load).load(options);
   if (const auto absence = provider::absence_of(engine->runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }
@@ -107,8 +109,8 @@ void measure_here(const BenchFlags& flags, Context& context) {
   if (model.steps.empty() && generation::decoder_signature(model.info))
     return measure_generation(flags, model, context);
   if (asks_for_text(flags)) {
-    throw Error(ErrorCode::usage, fmt::format("'{}' generates no text: --prompt-tokens, --generate-tokens and --users "
-                                              "are for models that do",
+    throw Error(ErrorCode::usage, fmt::format("'{}' generates no text: --prompt-tokens, --generate-tokens, --users and "
+                                              "--draft are for models that do",
                                               flags.model));
   }
   BenchmarkOptions options;
@@ -194,6 +196,7 @@ void measure(BenchFlags& flags, const CLI::App& command, Context& context) {
     throw Error(ErrorCode::usage, fmt::format("--seconds is {}; accepted: a time above 0", *flags.seconds));
   }
   flags.model = pull_argument(flags.model, flags.pull, context);
+  flags.draft = pull_argument(flags.draft, flags.pull, context);
   if (flags.providers.size() > 1) return measure_side_by_side(flags, command, context);
   if (!flags.providers.empty()) flags.load.provider = {flags.providers.front(), flag_source("--provider")};
   measure_here(flags, context);
@@ -222,6 +225,7 @@ void add_bench(CLI::App& program, Context& context) {
                    "the same: prompts at once, 1 to 256; several numbers are columns side by side (default 1,4)")
       ->delimiter(',')
       ->allow_extra_args(false);
+  add_draft_flag(*command, flags->draft);
   add_cache_precision_flag(*command, flags->cache_precision);
   add_input_flags(*command, flags->inputs);
   add_synthetic_flags(*command, flags->synthetic);

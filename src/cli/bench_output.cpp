@@ -120,6 +120,8 @@ std::string benchmark_table(const std::vector<Json>& results) {
                                       {"of it, used", "share_of_reads", percent},
                                       {"of the products, prompt", "prompt_share_of_products", percent},
                                       {"of the products, text", "share_of_products", percent},
+                                      {"guessed", "draft_tokens", count},
+                                      {"of it, right", "accepted_draft_tokens", count},
                                       {"mean", "mean_time_ms", milliseconds},
                                       {"std", "std_time_ms", milliseconds},
                                       {"min", "min_time_ms", milliseconds},
@@ -235,6 +237,7 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
   struct Measured {
     generation::GenerationFigures figures;
     std::uint64_t peak_bytes;
+    generation::EngineStatistics counts;  // so far
   };
 
   std::vector<Measured> all;
@@ -244,16 +247,18 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
       draw_progress(context, (static_cast<double>(all.size()) + done) / static_cast<double>(users.size()), "measuring");
     };
     const generation::GenerationFigures figures = generation::measure(engine, load);
-    all.push_back({figures, peak_resident_bytes()});
+    all.push_back({figures, peak_resident_bytes(), engine.statistics()});
   }
   // Takes memory itself, which is not the model's.
   const Verdict& verdict = engine.runtime().verdict();
-  say(context, line_of(verdict));
+  say(context, line_of(engine.verdict()));
+  // A step with guesses gives several tokens.
+  const bool has_draft = engine.draft_runtime() != nullptr;
   const onnx::BlockProducts products = products_of(engine);
   const double product_rate = products == onnx::BlockProducts{} ? 0 : generation::byte_product_rate(threads);
   std::vector<Json> loads;
   for (std::size_t i = 0; i < users.size(); ++i) {
-    const auto& [figures, peak_bytes] = all[i];
+    const auto& [figures, peak_bytes, counts] = all[i];
     const auto count = static_cast<double>(users[i]);
     const std::uint64_t step_bytes = engine.runtime().info().total_bytes() +
                                      engine.memory_needed(users[i] * (load.prompt_tokens + load.generate_tokens / 2));
@@ -265,7 +270,7 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
     };
     const double text_share = product_share(figures.generate_tokens_per_second, products.layers + products.head);
     const std::string limit = generation::limit_line(share, text_share, users[i]);
-    say(context, users.size() == 1 ? limit : fmt::format("{}: {}", users_text(users[i]), limit));
+    if (!has_draft) say(context, users.size() == 1 ? limit : fmt::format("{}: {}", users_text(users[i]), limit));
     loads.push_back(
         {{"provider", verdict.requested},
          {"prompt_tokens", load.prompt_tokens},
@@ -278,17 +283,22 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
          {"token_gap_p99_ms", figures.token_gap_p99_ms},
          {"token_gap_max_ms", figures.token_gap_max_ms},
          {"cache_bytes", figures.cache_bytes},
-         {"step_bytes", step_bytes},
-         {"read_bytes_per_second", rate},
-         {"share_of_reads", share},
+         {"step_bytes", has_draft ? Json() : Json(step_bytes)},
+         {"read_bytes_per_second", has_draft ? Json() : Json(rate)},
+         {"share_of_reads", has_draft ? Json() : Json(share)},
          {"byte_products_per_second", product_rate == 0 ? Json() : Json(product_rate)},
          {"prompt_share_of_products",
           product_rate == 0 ? Json() : Json(product_share(figures.prompt_tokens_per_second, products.layers))},
-         {"share_of_products", product_rate == 0 ? Json() : Json(text_share)},
+         {"share_of_products", product_rate == 0 || has_draft ? Json() : Json(text_share)},
          {"runs", figures.rounds},
          {"load_ms", engine.runtime().load_time().count()},
          {"peak_memory_bytes", peak_bytes},
-         {"verdict", Json::parse(json_text_of(verdict))}});
+         {"verdict", Json::parse(json_text_of(engine.verdict()))}});
+    if (has_draft) {
+      const generation::EngineStatistics before = i == 0 ? generation::EngineStatistics{} : all[i - 1].counts;
+      loads.back()["draft_tokens"] = counts.draft_tokens - before.draft_tokens;
+      loads.back()["accepted_draft_tokens"] = counts.accepted_draft_tokens - before.accepted_draft_tokens;
+    }
   }
   Json json = loads.front();
   if (loads.size() > 1) json["loads"] = loads;

@@ -152,6 +152,7 @@ void add_chat(CLI::App& program, Context& context) {
       "  gpux chat tiny-llm --message - --json < question.txt");
   command->callback([flags, &context] {
     flags->model = pull_argument(flags->model, flags->pull, context);
+    flags->engine.draft = pull_argument(flags->engine.draft, flags->pull, context);
     chat(*flags, context);
   });
 }

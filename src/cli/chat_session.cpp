@@ -67,7 +67,7 @@ ChatSession::ChatSession(const ChatFlags& flags, const Context& context)
 ChatSession::Model ChatSession::load(const ChatFlags& flags) {
   (void)settings_of(flags.generation);
   check_template_values(flags.options.template_values);
-  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load));
+  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load), flags.engine.draft, flags.load);
   generation::ModelChat chat = open.read_chat();
   (void)chat.require_prompt();
   return {.name = open.model.located.name, .chat = std::move(chat), .engine = open.load(flags.engine.options())};

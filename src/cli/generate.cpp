@@ -40,7 +40,7 @@ std::string prompt_of(const GenerateFlags& flags) {
 
 void generate(const GenerateFlags& flags, const Context& context) {
   const GenerationSettings settings = settings_of(flags.generation);
-  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load));
+  const OpenGenerator open = open_generator(open_model(flags.model, {}, flags.load), flags.engine.draft, flags.load);
   generation::EngineRequest request;
   request.prompt = generation::prompt_tokens(open.tokenizer, prompt_of(flags));
   request.settings = settings;
@@ -91,6 +91,7 @@ void add_generate(CLI::App& program, Context& context) {
       "  gpux generate tiny-llm 'As JSON: ' --json-schema person.schema.json");
   command->callback([flags, &context] {
     flags->model = pull_argument(flags->model, flags->pull, context);
+    flags->engine.draft = pull_argument(flags->engine.draft, flags->pull, context);
     generate(*flags, context);
   });
 }

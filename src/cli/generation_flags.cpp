@@ -153,6 +153,7 @@ GenerationSettings ChosenSettings::settings() const {
 GeneratorOptions EngineFlags::options() const {
   GeneratorOptions options;
   options.prompt_lookup = !no_prompt_lookup;
+  options.draft = draft;
   options.cache_precision = cache_precision;
   options.prompt_cache = prompt_cache;
   options.prompt_cache_bytes = prompt_cache_bytes;
@@ -162,6 +163,7 @@ GeneratorOptions EngineFlags::options() const {
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
                    "compute each token in a step of its own, also if the text repeats itself");
+  add_draft_flag(command, flags.draft);
   add_cache_precision_flag(command, flags.cache_precision);
   add_prompt_cache_flags(command, flags.prompt_cache, flags.prompt_cache_bytes);
 }
@@ -177,6 +179,12 @@ void add_prompt_cache_flags(CLI::App& command, std::string& folder, std::uint64_
       ->transform(size_in_bytes())
       ->check(CLI::Range(least, most))
       ->needs(named);
+}
+
+void add_draft_flag(CLI::App& command, std::string& draft) {
+  command.add_option("--draft", draft,
+                     "a smaller model with the same tokens that guesses how texts go on, which changes no token: as "
+                     "MODEL");
 }
 
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision) {

@@ -29,6 +29,7 @@ void add_generation_flags(CLI::App& command, GenerationFlags& flags);
 /// How texts are computed, whatever they are.
 struct EngineFlags {
   bool no_prompt_lookup = false;
+  std::string draft;
   CachePrecision cache_precision = CachePrecision::automatic;
   std::string prompt_cache;
   std::uint64_t prompt_cache_bytes = GeneratorOptions().prompt_cache_bytes;
@@ -39,6 +40,7 @@ struct EngineFlags {
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 /// GeneratorOptions::prompt_cache and prompt_cache_bytes.
 void add_prompt_cache_flags(CLI::App& command, std::string& folder, std::uint64_t& max_bytes);
+void add_draft_flag(CLI::App& command, std::string& draft);
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision);
 
 /// Checked. Errors usage; of reading the files that flags name.

@@ -106,6 +106,16 @@ void pull_listed_models(ServeFlags& flags, const Context& context) {
   }
 }
 
+// Another model would have other tokens.
+void require_one_for_draft(const ServeFlags& flags) {
+  const bool is_one =
+      flags.models.size() == 1 && flags.models_file.empty() && flags.repository.empty() && !flags.serves_store;
+  if (flags.draft.empty() || is_one) return;
+  throw Error(ErrorCode::usage,
+              "--draft is about one model; accepted: with one MODEL, and without --models, "
+              "--repository and --store");
+}
+
 void announce(const Context& context, const ServeFlags& flags, const server::ListenAddress& listen,
               std::optional<std::uint16_t> grpc_port, const std::vector<std::shared_ptr<server::ServedModel>>& models,
               const std::vector<std::string>& warnings, bool is_on_record, bool has_console) {
@@ -544,6 +554,8 @@ void add_serve(CLI::App& program, Context& context) {
     } else {
       for (std::string& model : flags->models) model = pulled_argument(model, *flags, context);
       pull_listed_models(*flags, context);
+      require_one_for_draft(*flags);
+      flags->draft = pull_argument(flags->draft, flags->pull, context);
       serve(*flags, context);
     }
   });

@@ -146,6 +146,7 @@ void add_scheduling(CLI::App& command, server::ServingFlags& flags) {
                    "compute each prompt as a whole, also if an earlier one began alike");
   command.add_flag("--no-prompt-lookup", flags.no_prompt_lookup,
                    "compute each generated token in a step of its own, also if the text repeats itself");
+  add_draft_flag(command, flags.draft);
   add_cache_precision_flag(command, flags.cache_precision);
   add_prompt_cache_flags(command, flags.prompt_cache, flags.prompt_cache_bytes);
 }

@@ -40,10 +40,16 @@ void check(const GeneratorOptions& options) {
   }
 }
 
+// Weights decide how long a step takes.
+double size_share(const ModelInfo& draft, const ModelInfo& model) {
+  return static_cast<double>(draft.total_bytes()) /
+         static_cast<double>(std::max<std::uint64_t>(model.total_bytes(), 1));
+}
+
 }  // namespace
 
 Engine::State::State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given,
-                     std::shared_ptr<CacheBudget> shared_budget)
+                     std::shared_ptr<CacheBudget> shared_budget, std::unique_ptr<DraftSource> draft)
     : files(std::move(model_files)),
       options(given),
       decoder(std::move(runtime), given.max_sequences + spare_slots),
@@ -55,11 +61,24 @@ Engine::State::State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles mode
   context.defaults = files.defaults;
   context.looks_up_prompts = options.prompt_lookup;
   context.has_float16_caches = decoder.signature().cache.type == ElementType::float16;
+  if (draft) {
+    const double size = size_share(draft->runtime.info(), decoder.runtime().info());
+    drafting = std::make_unique<Drafting>(std::move(*draft), context, slots.size(), size);
+  }
   bound_context();
   measure_vocabulary();
+  require_draft_runs();
   open_prompt_store();
   statistics.slots = options.max_sequences;
-  statistics.max_cache_bytes = max_cache_tokens * decoder.signature().cache.bytes_per_token();
+  statistics.max_cache_bytes = bytes_of(max_cache_tokens);
+}
+
+void Engine::State::require_draft_runs() const {
+  if (drafting) require_runs_ahead(decoder, "the model", drafting->model.name());
+}
+
+bool Engine::State::uses_workers() const noexcept {
+  return decoder.is_shared_with_worker() || (drafting && drafting->model.decoder().is_shared_with_worker());
 }
 
 void Engine::State::add_end_tokens() {
@@ -73,7 +92,7 @@ void Engine::State::add_end_tokens() {
 // A sequence alone always fits, so that one that is preempted comes to its end.
 void Engine::State::bound_context() {
   budget->measure();
-  const std::uint64_t per_token = std::max<std::uint64_t>(decoder.signature().cache.bytes_per_token(), 1);
+  const std::uint64_t per_token = std::max<std::uint64_t>(bytes_of(1), 1);
   const std::uint64_t bytes = options.cache_bytes != 0 ? options.cache_bytes : budget->limit_bytes();
   if (options.cache_bytes > budget->free_bytes()) {
     throw Error(ErrorCode::resource_exhausted,
@@ -122,11 +141,11 @@ std::uint64_t cache_address_bytes(const CacheLayout& cache, std::size_t context_
 }
 
 Engine::Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options,
-               std::shared_ptr<CacheBudget> budget) {
+               std::shared_ptr<CacheBudget> budget, std::unique_ptr<DraftSource> draft) {
   check(options);
-  state_ =
-      std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options, std::move(budget));
-  if (state_->decoder.is_shared_with_worker()) {
+  state_ = std::make_unique<State>(std::move(runtime), std::move(tokenizer), std::move(files), options,
+                                   std::move(budget), std::move(draft));
+  if (state_->uses_workers()) {
     state_->watcher =
         start_thread<std::jthread>([state = state_.get()](const std::stop_token& end) { state->watch(end); });
   }
@@ -140,6 +159,7 @@ Engine::~Engine() {
     state_->changed.notify_all();
   }
   state_->decoder.stop();
+  if (state_->drafting) state_->drafting->model.decoder().stop();
   state_->thread.join();
   state_->store_prompts();
   state_->end_all();
@@ -214,9 +234,17 @@ const Runtime& Engine::runtime() const noexcept {
   return state_->decoder.runtime();
 }
 
+const Runtime* Engine::draft_runtime() const noexcept {
+  return state_->drafting ? &state_->drafting->model.runtime() : nullptr;
+}
+
 Verdict Engine::verdict() const {
   Verdict verdict = state_->decoder.verdict();
   if (!state_->store_failure.empty()) verdict.notes.emplace_back(state_->store_failure);
+  if (state_->drafting) {
+    verdict.notes.emplace_back(
+        fmt::format("tokens are guessed by the draft model '{}'", state_->drafting->model.name()));
+  }
   const std::size_t context = state_->context.context_length;
   if (state_->options.context_length == 0 && context < state_->files.context_length) {
     verdict.notes.emplace_back(
@@ -228,7 +256,7 @@ Verdict Engine::verdict() const {
 }
 
 std::uint64_t Engine::memory_needed(std::size_t tokens) const noexcept {
-  return tokens * state_->decoder.signature().cache.bytes_per_token();
+  return state_->bytes_of(tokens);
 }
 
 }  // namespace gpux::generation

@@ -12,6 +12,7 @@
 
 #include "generation/bad_words.h"
 #include "generation/cache_budget.h"
+#include "generation/draft_model.h"
 #include "generation/key_value_cache.h"
 #include "generation/model_files.h"
 #include "generation/prompt_statistics.h"
@@ -72,6 +73,8 @@ struct EngineStatistics {
   std::uint64_t generated_tokens = 0;
   std::uint64_t draft_tokens = 0;           ///< that were guessed and run
   std::uint64_t accepted_draft_tokens = 0;  ///< of those, the ones that the model chose
+  std::uint64_t draft_model_steps = 0;      ///< runs of the draft model, those that read prompts counted
+  std::uint64_t draft_model_failures = 0;   ///< 1: it failed, and is not used any more
   std::uint64_t finished = 0, cancelled = 0, failed = 0;
   std::uint64_t preempted = 0;        ///< began anew, for memory or a turn of others
   std::uint64_t restored_tokens = 0;  ///< of reused_tokens, those that were read from files
@@ -83,9 +86,9 @@ struct EngineStatistics {
 class Engine {
  public:
   /// Error invalid_model: it is no decoder; resource_exhausted: the memory for keys and values does not hold a
-  /// sequence, or is more than there is.
+  /// sequence, or is more than there is; usage: the draft model does not go with it. `draft`: null: there is none.
   Engine(Runtime runtime, text::Tokenizer tokenizer, ModelFiles files, const GeneratorOptions& options = {},
-         std::shared_ptr<CacheBudget> budget = CacheBudget::of_process());
+         std::shared_ptr<CacheBudget> budget = CacheBudget::of_process(), std::unique_ptr<DraftSource> draft = {});
   /// Ends all requests with Error interrupted.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -115,9 +118,12 @@ class Engine {
   [[nodiscard]] const text::Tokenizer& tokenizer() const noexcept;
   [[nodiscard]] const ModelFiles& files() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
-  /// Where the decoder runs, with a note if the context is shorter than the model's because memory is short.
+  /// That of the draft model; null: there is none.
+  [[nodiscard]] const Runtime* draft_runtime() const noexcept;
+  /// Where the decoder runs, with notes: the draft model, and if the context is shorter than the model's because memory
+  /// is short.
   [[nodiscard]] Verdict verdict() const;
-  /// Bytes that the keys and values of so many tokens take.
+  /// Bytes that the keys and values of so many tokens take, with those of the draft model.
   [[nodiscard]] std::uint64_t memory_needed(std::size_t tokens) const noexcept;
 
  private:

@@ -104,11 +104,12 @@ void Engine::State::give_slot(Waiting& next) {
       clear(slot);
     } else if (!slots[match->slot].owner && kept >= slots[match->slot].size / 2) {
       slot = match->slot;
-      decoder.release(slot, kept, slots[slot].size);
+      cut(slot, kept, slots[slot].size);
     } else {
       slot = slots.free_slot(match->slot);
       clear(slot);
       decoder.copy(match->slot, slot, kept);
+      if (drafting) drafting->model.copy(match->slot, slot, kept);
     }
   } catch (...) {
     running.erase(entry);

@@ -35,9 +35,7 @@ std::vector<Engine::State::DecodedText> Engine::State::texts_that_decode() {
   return texts;
 }
 
-// How many tokens each text runs. Those that are guessed have no claim to memory: nobody makes room for them.
-std::size_t Engine::State::tokens_of_each(std::span<const DecodedText> texts) {
-  if (!decoder.runs_ahead()) return 1;
+std::vector<AheadRow> Engine::State::ahead_rows(std::span<const DecodedText> texts) {
   std::vector<AheadRow> rows;
   for (const DecodedText& text : texts) {
     rows.push_back({.known = text.known,
@@ -45,23 +43,42 @@ std::size_t Engine::State::tokens_of_each(std::span<const DecodedText> texts) {
                     .acceptance = running.at(text.id).sequence->acceptance().probability(),
                     .most = std::max<std::size_t>(context.context_length - text.past, 1)});
   }
-  const std::size_t length = plan_ahead(rows, step_costs);
-  if (length == 1) {
-    const bool has_guess = std::ranges::any_of(texts, [](const DecodedText& text) { return text.guessed != 0; });
-    if (has_guess) step_costs.fade(texts.size());
-    return 1;
+  if (can_draft()) add_draft(texts, rows);
+  return rows;
+}
+
+bool Engine::State::has_memory_for(std::size_t texts, std::size_t length) {
+  const std::size_t wanted = slots.tokens() + texts * length;
+  return wanted <= max_cache_tokens && share->resize(bytes_of(wanted), running.begin()->first);
+}
+
+// How many tokens each text runs. Those that are guessed have no claim to memory: nobody makes room for them. Empty:
+// the draft model reads on first. `prompt_tokens`: that have run since the last step.
+std::optional<std::size_t> Engine::State::tokens_of_each(std::span<DecodedText> texts, std::size_t prompt_tokens) {
+  if (!decoder.runs_ahead()) return 1;
+  std::vector<AheadRow> rows = ahead_rows(texts);
+  const AheadPlan plan = can_draft() ? plan_with_draft(rows) : plan_ahead(rows, step_costs);
+  if (plan.length > 1 && !has_memory_for(texts.size(), plan.length)) return 1;
+  if (plan.drafted != 0) {
+    if (!read_for_draft(texts, rows, plan.drafted, prompt_tokens)) return std::nullopt;
+    draft_guesses(texts, rows, plan.drafted);
+    std::size_t useful = 1;
+    for (const DecodedText& text : texts) useful = std::max(useful, text.known + text.guessed);
+    return std::min(plan.length, useful);
   }
-  const std::size_t wanted = slots.tokens() + texts.size() * length;
-  if (wanted > max_cache_tokens || !share->resize(bytes_of(wanted), running.begin()->first)) return 1;
-  return length;
+  const bool has_guess = std::ranges::any_of(texts, [](const DecodedText& text) { return text.guessed != 0; });
+  if (plan.length == 1 && has_guess && !can_draft()) step_costs.fade(texts.size());
+  return plan.length;
 }
 
 void Engine::State::run_decode() {
-  prompt_tokens_in_turn = 0;
+  const std::size_t prompt_tokens = std::exchange(prompt_tokens_in_turn, 0);
   if (!make_room(slots.decoding())) return;
   if (slots.decoding() == 0) return;
   std::vector<DecodedText> texts = texts_that_decode();
-  const std::size_t length = tokens_of_each(texts);
+  const std::optional<std::size_t> planned = tokens_of_each(texts, prompt_tokens);
+  if (!planned) return;
+  const std::size_t length = *planned;
   std::vector<SequenceId> ids;
   std::vector<Decoder::Row> rows;
   std::size_t longest = 0;
@@ -84,9 +101,9 @@ void Engine::State::run_decode() {
   const Clock::time_point start = Clock::now();
   const LogitRows wanted = length == 1 ? LogitRows::last : LogitRows::all;
   if (const auto failure = run(ids, 0, rows, logits, wanted)) return end_after_run(ids, *failure);
-  if (decoder.runs_ahead()) {
-    step_costs.add(texts.size(), length, std::chrono::duration<double>(Clock::now() - start).count());
-  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (decoder.runs_ahead()) step_costs.add(texts.size(), length, seconds);
+  if (drafting) drafting->trials.add_run(seconds);
   count([](EngineStatistics& counts) { ++counts.steps; });
   take_logits(texts, length, logits);
 }
@@ -115,11 +132,13 @@ void Engine::State::take_logits(std::span<const DecodedText> texts, std::size_t 
       is_right = taken < length && text.tokens[taken] == sequence.tokens()[slots[i].size];
     }
     const std::size_t last = text.known + text.guessed, tried = std::min(length, last) - std::min(length, text.known);
-    const GuessCounts guesses{.offered = text.guessed,
+    const GuessCounts guesses{.are_drafted = text.is_drafted,
+                              .offered = text.guessed,
                               .tried = tried,
                               .right = std::min(tried, taken - std::min(taken, text.known)),
                               .is_wrong = !has_ended && taken < std::min(length, last)};
     sequence.count_guesses(guesses);
+    if (text.is_drafted) count_draft(i, guesses);
     draft_tokens += guesses.tried;
     accepted_draft_tokens += guesses.right;
   }

@@ -20,17 +20,26 @@ void Engine::State::reserve(std::size_t tokens) {
 }
 
 std::uint64_t Engine::State::bytes_of(std::uint64_t tokens) const noexcept {
-  return tokens * decoder.signature().cache.bytes_per_token();
+  // The draft model has keys and values of these tokens at most.
+  const std::uint64_t of_draft = drafting ? drafting->model.bytes_per_token() : 0;
+  return tokens * (decoder.signature().cache.bytes_per_token() + of_draft);
+}
+
+// Drops the keys and values from `first` to before `end`.
+void Engine::State::cut(std::size_t slot, std::size_t first, std::size_t end) {
+  decoder.release(slot, first, end);
+  if (drafting) drafting->model.cut(slot, first);
 }
 
 void Engine::State::clear(std::size_t slot) {
-  decoder.release(slot, 0, slots[slot].size);
+  cut(slot, 0, slots[slot].size);
   slots.clear(slot);
 }
 
 void Engine::State::exchange(std::size_t a, std::size_t b) {
   if (a == b) return;
   decoder.exchange(a, slots[a].size, b, slots[b].size);
+  if (drafting) drafting->model.exchange(a, b);
   slots.exchange(a, b);
   for (const std::size_t slot : {a, b}) {
     const std::optional<SequenceId>& owner = slots[slot].owner;
@@ -52,7 +61,7 @@ std::unique_ptr<Sequence> Engine::State::take_out(SequenceId id) {
       decoder.runs_ahead() ? one.sequence->tokens() : std::span<const std::uint32_t>();
   const std::size_t kept = slots.leave(slot, text);
   // With what was guessed behind them.
-  decoder.release(slot, kept, size + max_ahead);
+  cut(slot, kept, size + max_ahead);
   if (!options.reuses_prefixes) clear(slot);
   std::unique_ptr<Sequence> sequence = std::move(one.sequence);
   running.erase(found);

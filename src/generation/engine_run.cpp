@@ -89,7 +89,7 @@ std::size_t Engine::State::left_of_prompt(SequenceId id) const {
 std::optional<Engine::State::RunFailure> Engine::State::run(const std::vector<SequenceId>& ids, std::size_t first_slot,
                                                             std::span<const Decoder::Row> rows, Tensor& logits,
                                                             LogitRows wanted) {
-  begin_watching(ids);
+  begin_watching(ids, decoder);
   try {
     logits = decoder.run(first_slot, rows, wanted);
     (void)end_watching();

@@ -15,9 +15,11 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "generation/decoder.h"
+#include "generation/draft_model.h"
 #include "generation/engine.h"
 #include "generation/prompt_store.h"
 #include "generation/run_ahead.h"
@@ -55,6 +57,26 @@ struct Engine::State {
     std::vector<std::uint32_t> tokens;  // those that it has and that have not run, and then guessed ones
     std::size_t known = 1;              // of them, those that are certain
     std::size_t guessed = 0;            // behind them
+    bool is_drafted = false;            // by the draft model
+  };
+
+  // A draft model, and what is known of it.
+  struct Drafting {
+    // `size_share`: as of DraftCosts.
+    Drafting(DraftSource source, const SequenceContext& context, std::size_t slots, double size_share)
+        : is_always_used(source.is_always_used),
+          model(std::move(source), context.tokenizer, slots),
+          costs(size_share) {}
+
+    static constexpr double guesses_before_first = 8;
+
+    bool is_always_used;
+    DraftModel model;
+    DraftCosts costs;
+    TrialTime trials;
+    // Of all texts. One wrong guess does not end the first of them.
+    Acceptance acceptance{guesses_before_first};
+    bool is_on = true;  // it has not failed
   };
 
   struct Running {
@@ -70,6 +92,7 @@ struct Engine::State {
   GeneratorOptions options;
   Decoder decoder;
   SequenceContext context;
+  std::unique_ptr<Drafting> drafting;  // null: there is none
   std::uint64_t max_cache_tokens = 0;
   std::uint64_t cache_bytes = 0;  // that keys and values may take
   std::size_t vocabulary = 0;
@@ -100,6 +123,7 @@ struct Engine::State {
 
   // Where the decoder is in a worker process: the run that is under way, for watch().
   std::optional<WatchedRun> watched_run;
+  Decoder* watched_decoder = nullptr;
   bool is_run_stopped = false;
   std::condition_variable_any watched;
 
@@ -110,12 +134,14 @@ struct Engine::State {
   std::jthread watcher;  // last: it uses the rest
 
   State(Runtime runtime, text::Tokenizer tokenizer, ModelFiles model_files, const GeneratorOptions& given,
-        std::shared_ptr<CacheBudget> shared_budget);
+        std::shared_ptr<CacheBudget> shared_budget, std::unique_ptr<DraftSource> draft);
 
   // engine.cpp: how much there is room for.
   void add_end_tokens();
   void bound_context();
   void measure_vocabulary();
+  void require_draft_runs() const;
+  [[nodiscard]] bool uses_workers() const noexcept;
 
   // engine_run.cpp: what runs next.
   void work();
@@ -135,8 +161,24 @@ struct Engine::State {
   // engine_decode.cpp: the next tokens of the texts that decode.
   void run_decode();
   [[nodiscard]] std::vector<DecodedText> texts_that_decode();
-  std::size_t tokens_of_each(std::span<const DecodedText> texts);
+  [[nodiscard]] std::vector<AheadRow> ahead_rows(std::span<const DecodedText> texts);
+  std::optional<std::size_t> tokens_of_each(std::span<DecodedText> texts, std::size_t prompt_tokens);
+  bool has_memory_for(std::size_t texts, std::size_t length);
   void take_logits(std::span<const DecodedText> texts, std::size_t length, const Tensor& logits);
+
+  // engine_draft.cpp: the guesses of the draft model.
+  [[nodiscard]] bool can_draft() const noexcept { return drafting && drafting->is_on; }
+
+  void add_draft(std::span<const DecodedText> texts, std::span<AheadRow> rows);
+  AheadPlan plan_with_draft(std::span<AheadRow> rows);
+  bool begin_trial(std::span<AheadRow> rows, const DraftShares& shares);
+  bool read_for_draft(std::span<const DecodedText> texts, std::span<AheadRow> rows, std::size_t drafted,
+                      std::size_t prompt_tokens);
+  void draft_guesses(std::span<DecodedText> texts, std::span<const AheadRow> rows, std::size_t drafted);
+  void count_draft(std::size_t slot, const GuessCounts& guesses);
+  void end_drafting(const Error& error) noexcept;
+  template <typename Work>
+  bool run_draft(std::span<const DecodedText> texts, const Work& work);
 
   // engine_admission.cpp: which text gets a slot.
   [[nodiscard]] std::size_t promised_tokens() const;
@@ -151,6 +193,7 @@ struct Engine::State {
   // engine_memory.cpp: where keys and values are, and who makes room for whom.
   void reserve(std::size_t tokens);
   [[nodiscard]] std::uint64_t bytes_of(std::uint64_t tokens) const noexcept;
+  void cut(std::size_t slot, std::size_t first, std::size_t end);
   void clear(std::size_t slot);
   void exchange(std::size_t a, std::size_t b);
   std::unique_ptr<Sequence> take_out(SequenceId id);
@@ -172,7 +215,7 @@ struct Engine::State {
   void store_prompts();
 
   // engine_watch.cpp: ends runs in a worker process that nobody waits for.
-  void begin_watching(const std::vector<SequenceId>& ids);
+  void begin_watching(const std::vector<SequenceId>& ids, Decoder& runs);
   void begin_watching_copy();
   bool end_watching();
   void watch(const std::stop_token& end);

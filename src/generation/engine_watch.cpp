@@ -17,14 +17,15 @@ constexpr std::chrono::seconds copy_patience{5};
 
 }  // namespace
 
-void Engine::State::begin_watching(const std::vector<SequenceId>& ids) {
-  if (!decoder.is_shared_with_worker()) return;
+void Engine::State::begin_watching(const std::vector<SequenceId>& ids, Decoder& runs) {
+  if (!runs.is_shared_with_worker()) return;
   WatchedRun run{.began = Clock::now(), .texts = {}};
   for (const SequenceId id : ids) {
     run.texts.push_back({.id = id, .deadline = running.at(id).sequence->request().deadline, .unwanted_since = {}});
   }
   const std::lock_guard lock(mutex);
   watched_run = std::move(run);
+  watched_decoder = &runs;
   is_run_stopped = false;
 }
 
@@ -33,13 +34,14 @@ void Engine::State::begin_watching_copy() {
   if (!decoder.is_shared_with_worker()) return;
   const std::lock_guard lock(mutex);
   watched_run = WatchedRun{.began = Clock::now(), .texts = {}, .copy_limit = Clock::now() + copy_patience};
+  watched_decoder = &decoder;
   is_run_stopped = false;
   watched.notify_all();
 }
 
 // Whether the run was stopped.
 bool Engine::State::end_watching() {
-  if (!decoder.is_shared_with_worker()) return false;
+  if (!uses_workers()) return false;
   const std::lock_guard lock(mutex);
   watched_run.reset();
   return std::exchange(is_run_stopped, false);
@@ -53,7 +55,7 @@ void Engine::State::watch(const std::stop_token& end) {
     if (!watched_run) continue;
     if (is_ending && !watched_run->copy_limit) {
       // A stop that came before the run itself had no effect.
-      decoder.stop();
+      watched_decoder->stop();
       continue;
     }
     const Clock::time_point now = Clock::now();
@@ -66,7 +68,7 @@ void Engine::State::watch(const std::stop_token& end) {
     if (!stop_at || *stop_at > now) continue;
     // With the lock: another run may not begin in between.
     is_run_stopped = true;
-    decoder.stop();
+    watched_decoder->stop();
   }
 }
 

@@ -92,8 +92,8 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
       ends_(request_.settings.stop_tokens),
       sampling_(resolve(request_.settings, context.defaults, request_.settings.seed ? 0 : random_seed())),
       bad_words_(request_.bad_words),
-      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens,
-              request_.shown_tokens) {
+      stream_(context.tokenizer, request_.settings.stop, request_.settings.shows_special_tokens, request_.shown_tokens),
+      vocabulary_(vocabulary) {
   // A text of a given form stands for itself.
   const bool has_form = request_.constraint || request_.settings.constraint.kind != OutputConstraint::Kind::none;
   if (!request_.is_answer && !has_form) stream_.continue_text(request_.prompt);
@@ -151,28 +151,80 @@ Upcoming Sequence::upcoming(std::size_t most) {
 }
 
 void Sequence::count_guesses(const GuessCounts& counts) noexcept {
-  Acceptance& own = guesses_forced_ ? forced_acceptance_ : acceptance_;
-  if (counts.offered != 0 && counts.tried == 0) own.fade();
+  Acceptance& own = counts.are_drafted && draft_acceptance_ ? *draft_acceptance_
+                    : guesses_forced_                       ? forced_acceptance_
+                                                            : acceptance_;
+  if (counts.offered != 0 && counts.tried == 0 && !counts.are_drafted) own.fade();
   if (counts.tried == 0) return;
   own.add(counts.right, !counts.is_wrong);
   completion_.draft_tokens += counts.tried;
   completion_.accepted_draft_tokens += counts.right;
 }
 
+// Whether the token with the highest logit is chosen, whatever it is.
+bool Sequence::is_plain(std::size_t generated) const noexcept {
+  const bool may_end = generated >= request_.settings.min_tokens;
+  return sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_ && !bad_words_ &&
+         (may_end || ends_.empty());
+}
+
+void Sequence::apply_rules(std::span<float> logits, std::optional<text::TokenConstraint>& constraint,
+                           std::size_t generated) {
+  if (constraint) constraint->apply(logits);
+  if (bad_words_) bad_words_->apply(logits, std::span(tokens_).subspan(prompt_tokens_));
+  if (generated >= request_.settings.min_tokens) return;
+  for (const std::uint32_t end : ends_) {
+    if (end < logits.size()) logits[end] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 std::uint32_t Sequence::choose(std::span<const float> logits) {
   const std::size_t generated = tokens_.size() - prompt_tokens_;
-  const bool may_end = generated >= request_.settings.min_tokens;
-  const bool is_plain = sampling_.temperature == 0 && !has_penalties(sampling_) && !constraint_ && !bad_words_;
-  if (is_plain && (may_end || ends_.empty())) return greedy_token(logits);
+  if (is_plain(generated)) return greedy_token(logits);
   std::vector<float> changed(logits.begin(), logits.end());
-  if (constraint_) constraint_->apply(changed);
-  if (bad_words_) bad_words_->apply(changed, std::span(tokens_).subspan(prompt_tokens_));
-  if (!may_end) {
-    for (const std::uint32_t end : ends_) {
-      if (end < changed.size()) changed[end] = -std::numeric_limits<float>::infinity();
+  apply_rules(changed, constraint_, generated);
+  return choose_token(changed, counts_, generated, sampling_);
+}
+
+const Acceptance& Sequence::draft_acceptance(const Acceptance& others) noexcept {
+  if (!draft_acceptance_) draft_acceptance_ = others.of_next_text();
+  return *draft_acceptance_;
+}
+
+std::size_t Sequence::left() const noexcept {
+  const std::size_t generated = tokens_.size() - std::min(tokens_.size(), prompt_tokens_);
+  return limit_ - std::min(limit_, generated);
+}
+
+void Sequence::begin_guesses() {
+  guessed_ = 0;
+  guessed_constraint_.reset();
+  if (constraint_) guessed_constraint_.emplace(constraint_->clone());
+}
+
+std::optional<std::uint32_t> Sequence::guess(std::span<const float> logits) {
+  if (guessed_constraint_ && guessed_constraint_->is_finished()) return std::nullopt;
+  const std::size_t generated = tokens_.size() - prompt_tokens_ + guessed_;
+  logits = logits.first(std::min(logits.size(), vocabulary_));
+  std::uint32_t token = 0;
+  if (is_plain(generated)) {
+    token = greedy_token(logits);
+  } else {
+    std::vector<float> changed(vocabulary_, -std::numeric_limits<float>::infinity());
+    std::ranges::copy(logits, changed.begin());
+    Sampling greedy = sampling_;
+    greedy.temperature = 0;
+    try {
+      apply_rules(changed, guessed_constraint_, generated);
+      token = choose_token(changed, counts_, generated, greedy);
+      if (guessed_constraint_ && !has(ends_, token)) guessed_constraint_->accept(token);
+    } catch (const Error&) {  // what the form does not allow, or takes too long to find out
+      return std::nullopt;
     }
   }
-  return choose_token(changed, counts_, generated, sampling_);
+  if (has(ends_, token)) return std::nullopt;
+  ++guessed_;
+  return token;
 }
 
 TokenLogProbability Sequence::scored(std::uint32_t token, float log_probability) const {

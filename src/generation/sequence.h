@@ -50,7 +50,8 @@ struct Upcoming {
 
 /// What became of the guessed tokens of a step.
 struct GuessCounts {
-  std::size_t offered = 0;  ///< by Sequence::upcoming()
+  bool are_drafted = false;  ///< by a draft model, instead of Sequence::upcoming()
+  std::size_t offered = 0;   ///< by Sequence::upcoming()
   std::size_t tried = 0, right = 0;
   bool is_wrong = false;  ///< the one behind those that were right
 };
@@ -83,6 +84,19 @@ class Sequence {
     return guesses_forced_ ? forced_acceptance_ : acceptance_;
   }
 
+  /// Of the guesses of a draft model. `others`: what is known of the other texts, which counts before the first guess.
+  [[nodiscard]] const Acceptance& draft_acceptance(const Acceptance& others) noexcept;
+
+  /// Generated tokens that may still come.
+  [[nodiscard]] std::size_t left() const noexcept;
+
+  /// Begins to guess by the logits of a draft model: the next guess() is of the next token.
+  void begin_guesses();
+
+  /// The token that the text would choose by these logits, float32[any number of tokens], if it chose the most probable
+  /// one, behind those that were guessed. Empty: the text would end before, or its form does not allow any.
+  [[nodiscard]] std::optional<std::uint32_t> guess(std::span<const float> logits);
+
   void count_guesses(const GuessCounts& counts) noexcept;
 
   /// The worker process ended during a run of the text, which may be the reason. Whether the text may go on in the next
@@ -111,6 +125,8 @@ class Sequence {
   void take_from_prompt(std::span<const float> logits);
   [[nodiscard]] std::optional<FinishReason> generate(std::span<const float> logits);
   [[nodiscard]] std::uint32_t choose(std::span<const float> logits);
+  [[nodiscard]] bool is_plain(std::size_t generated) const noexcept;
+  void apply_rules(std::span<float> logits, std::optional<text::TokenConstraint>& constraint, std::size_t generated);
   [[nodiscard]] TokenLogProbability scored(std::uint32_t token, float log_probability) const;
   [[nodiscard]] TokenScore score(std::span<const float> logits, std::uint32_t token, std::size_t most_probable) const;
   void tell_end(std::optional<Error> error) noexcept;
@@ -128,6 +144,10 @@ class Sequence {
   PromptLookup lookup_;
   Acceptance acceptance_, forced_acceptance_;  // of what its text repeats, and of what its form leaves no choice of
   bool guesses_forced_ = false;                // the last ones
+  std::optional<Acceptance> draft_acceptance_;
+  std::optional<text::TokenConstraint> guessed_constraint_;  // of the text with its guesses
+  std::size_t guessed_ = 0;                                  // since begin_guesses()
+  std::size_t vocabulary_;
   Completion completion_;
   bool has_started_ = false, has_told_prompt_ = false, is_suspect_ = false;
 };

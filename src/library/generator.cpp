@@ -59,7 +59,9 @@ struct ChatStream::State {
 
 Generator::Generator(const std::string& model, const ModelOptions& options, const GeneratorOptions& generator) {
   if (generator.on_load) generator.on_load(LoadPhase::reading);
-  const OpenGenerator open = open_generator(open_model(model, options.config.string(), request_of(options)));
+  const LoadRequest request = request_of(options);
+  const OpenGenerator open =
+      open_generator(open_model(model, options.config.string(), request), generator.draft, request);
   generation::ModelChat chat = open.read_chat();
   std::unique_ptr<generation::Engine> engine = open.load(generator);
   Verdict verdict = engine->verdict();

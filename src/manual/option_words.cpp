@@ -35,7 +35,7 @@ constexpr std::array<Placeholder, 29> placeholders{{
     {"KEY=VALUE", "provider-option session-option"},
     {"LABELS", "labels"},
     {"LEVEL", "level optimization-level"},
-    {"MODEL", "default model"},
+    {"MODEL", "default draft model"},
     {"N", "device inter-threads threads workers"},
     {"NAME", "allowed-host column field output-name prompt tag text-prompt username"},
     {"NAME=PATH", "provider-library"},

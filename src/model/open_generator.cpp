@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "base/format_message.h"
 #include "embedding/open_tokenizer.h"
 #include "generation/decoder_signature.h"
+#include "generation/draft_vocabulary.h"
 #include "isolation/load_facts.h"
 
 namespace gpux {
@@ -21,21 +23,60 @@ generation::ModelChat OpenGenerator::read_chat() const {
   return generation::ModelChat(model.located.onnx_file.parent_path());
 }
 
+OpenGenerator open_generator(OpenModel model, const std::string& draft, const LoadRequest& request) {
+  OpenGenerator open = open_generator(std::move(model));
+  if (draft.empty()) return open;
+  try {
+    open.draft = std::make_shared<const OpenGenerator>(open_generator(open_model(draft, {}, request)));
+  } catch (const Error& error) {
+    throw error.within(to_string(setting_named("draft")));
+  }
+  generation::require_same_tokens(open.tokenizer, open.draft->tokenizer, draft);
+  return open;
+}
+
+namespace {
+
+// The caller keeps the keys and values.
+Runtime load_decoder(const OpenGenerator& open, LoadOptions with, const GeneratorOptions& options) {
+  OpenModel decoder = open.model;
+  decoder.settings.options = std::move(with);
+  decoder.settings.options.cache_precision = options.cache_precision;
+  const generation::CacheLayout cache = generation::require_decoder(decoder.info).cache;
+  change_facts(decoder.settings.options, [&](LoadFacts& facts) {
+    facts.cache_address_bytes = generation::cache_address_bytes(cache, open.files.context_length, options);
+  });
+  return decoder.load();
+}
+
+LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& model) {
+  LoadOptions options = draft.model.settings.options;
+  if (model.intra_threads) options.intra_threads = model.intra_threads;
+  if (model.device) options.device = model.device;
+  // Threads that wait actively would take processors from the model, whose turn is next.
+  options.session_config.emplace_back("session.intra_op.allow_spinning", "0");
+  return options;
+}
+
+}  // namespace
+
 std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& options) const {
   const auto begin = [&](LoadPhase phase) {
     if (options.on_load) options.on_load(phase);
   };
-  // The caller keeps the keys and values.
-  OpenModel decoder = model;
-  decoder.settings.options.cache_precision = options.cache_precision;
-  const generation::CacheLayout cache = generation::require_decoder(model.info).cache;
-  change_facts(decoder.settings.options, [&](LoadFacts& facts) {
-    facts.cache_address_bytes = generation::cache_address_bytes(cache, files.context_length, options);
-  });
   begin(LoadPhase::session);
-  Runtime runtime = decoder.load();
+  Runtime runtime = load_decoder(*this, model.settings.options, options);
+  std::unique_ptr<generation::DraftSource> source;
+  if (draft) {
+    source = std::make_unique<generation::DraftSource>(generation::DraftSource{
+        .name = draft->model.located.name,
+        .runtime = load_decoder(*draft, options_of_draft(*draft, model.settings.options), options),
+        .tokenizer = draft->tokenizer,
+        .context_length = draft->files.context_length});
+  }
   begin(LoadPhase::first_run);
-  auto engine = std::make_unique<generation::Engine>(std::move(runtime), tokenizer, files, options);
+  auto engine = std::make_unique<generation::Engine>(std::move(runtime), tokenizer, files, options,
+                                                     generation::CacheBudget::of_process(), std::move(source));
   begin(LoadPhase::ready);
   return engine;
 }

@@ -1,9 +1,12 @@
 // gpux generate, with a tiny decoder: what it says, and how it refuses. The tokens: tests/generation.
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "cli/program.h"
 #include "cli/terminal.h"
 #include "text/token_words.h"
@@ -121,6 +124,65 @@ TEST_F(Generate, RefusesSettingsInOneLine) {
     EXPECT_EQ(outcome.code, row.code) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(row.message));
     EXPECT_EQ(outcome.out, "");
+  }
+}
+
+// The tokens are those of the model alone, here and in worker processes.
+TEST_F(Generate, TakesADraftModel) {
+  namespace fs = std::filesystem;
+  const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/llama3";
+  ASSERT_EQ(gpux_.run({"import", source, "-t", "small"}).code, 0);
+  const auto generated = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments{"generate",     "tiny",   "w1 w2", "-n",     "60",
+                                       "--ignore-eos", "--json", "-p",    "decoder"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Outcome outcome = gpux_.run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const Json alone = generated({}), drafted = generated({"--draft", "small"});
+  EXPECT_EQ(drafted.at("tokens"), alone.at("tokens"));
+  EXPECT_THAT(drafted.at("verdict").dump(), HasSubstr("tokens are guessed by the draft model 'small'"));
+  const Json isolated = generated({"--draft", "small", "--isolation", "process"});
+  EXPECT_EQ(isolated.at("tokens"), alone.at("tokens"));
+  const Json measured =
+      gpux_.run({"bench", "tiny", "--draft", "small", "-p", "decoder", "--runs", "1", "--json"}).json();
+  EXPECT_LE(measured.at("accepted_draft_tokens"), measured.at("draft_tokens")) << measured;
+}
+
+TEST_F(Generate, RefusesADraftModelThatDoesNotGoWithTheModel) {
+  namespace fs = std::filesystem;
+  const fs::path source = fs::path(GPUX_SOURCE_DIR) / "tests/generation/references/llama3";
+  const fs::path folder = gpux_.folder().path() / "other";
+  fs::create_directory(folder);
+  for (const char* file : {"config.json", "generation_config.json", "model.safetensors"}) {
+    fs::copy_file(source / file, folder / file);
+  }
+  std::string tokenizer = read_file(source / "tokenizer.json");
+  tokenizer.replace(tokenizer.find("\"w7\""), 4, "\"W7\"");
+  gpux_.folder().write("other/tokenizer.json", tokenizer);
+  ASSERT_EQ(gpux_.run({"import", folder, "-t", "other"}).code, 0);
+  ASSERT_EQ(gpux_.run({"import", source, "-t", "small"}).code, 0);
+
+  struct Row {
+    std::vector<std::string> arguments;
+    int code;
+    const char* message;
+  };
+
+  for (const Row& row : std::vector<Row>{
+           {{"generate", "tiny", "w1", "--draft", "other", "-p", "decoder"},
+            2,
+            "--draft is 'other', which has other tokens: token 11 is 'w7' in the model and 'W7' in the draft model; "
+            "accepted: a model with the same tokens"},
+           {{"generate", "tiny", "w1", "--draft", "small", "-p", "cpu"}, 2, "accepted: --provider decoder"},
+           {{"generate", "tiny", "w1", "--draft", "absent", "-p", "decoder"}, 7, "absent"},
+           {{"serve", "one=tiny", "two=tiny", "--draft", "small"}, 2, "--draft is about one model"},
+           {{"serve", "--draft", "small"}, 2, "--draft is about one model"},
+       }) {
+    const Outcome outcome = gpux_.run(row.arguments);
+    EXPECT_EQ(outcome.code, row.code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(row.message));
   }
 }
 

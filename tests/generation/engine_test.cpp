@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -23,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
+using testing::AllOf;
 using testing::HasSubstr;
 
 const fs::path references = GPUX_SOURCE_DIR "/tests/generation/references";
@@ -34,12 +37,19 @@ struct Answer {
   std::string text;
 };
 
+// Another model that guesses, in each step.
+struct Draft {
+  const char* family;
+  std::optional<onnx::BlockFormat> blocks = {};
+};
+
 // How the weights are stored: ONNX Runtime computes rows of blocks in other ways than rows of floats.
 struct Storage {
   const char* name;
   std::optional<onnx::BlockFormat> blocks;
   const char* family = "qwen3";
   const char* provider = "cpu";
+  std::optional<Draft> draft = {};
 };
 
 void PrintTo(const Storage& storage, std::ostream* out) {
@@ -53,14 +63,45 @@ class Engines : public testing::TestWithParam<Storage> {
   static void TearDownTestSuite() { delete folder_; }
 
   static std::unique_ptr<Engine> engine(const GeneratorOptions& options = {}, unsigned threads = 2,
-                                        const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process(),
-                                        const std::optional<text::Tokenizer>& tokenizer = {}) {
-    const fs::path made = folder_->path() / GetParam().name;
-    if (!fs::exists(made)) importer::import_model(references / GetParam().family, made, {.blocks = GetParam().blocks});
+                                        const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process()) {
+    return engine_with(GetParam().draft ? draft(*GetParam().draft, threads) : nullptr, options, threads, budget);
+  }
+
+  static std::unique_ptr<Engine> engine_with(std::unique_ptr<DraftSource> draft, const GeneratorOptions& options = {},
+                                             unsigned threads = 2,
+                                             const std::shared_ptr<CacheBudget>& budget = CacheBudget::of_process(),
+                                             const std::optional<text::Tokenizer>& tokenizer = {}) {
+    const fs::path made = imported(GetParam().name, references / GetParam().family, GetParam().blocks);
     const ModelFiles files = read_model_files(made);
-    return std::make_unique<Engine>(
-        Runtime(made / "model.onnx", {.provider = GetParam().provider, .intra_threads = threads}),
-        tokenizer ? *tokenizer : text::Tokenizer::from_file(files.tokenizer), files, options, budget);
+    return std::make_unique<Engine>(loaded(made, GetParam().provider, threads),
+                                    tokenizer ? *tokenizer : text::Tokenizer::from_file(files.tokenizer), files,
+                                    options, budget, std::move(draft));
+  }
+
+  static std::unique_ptr<DraftSource> draft(const Draft& one, unsigned threads) {
+    const fs::path made = imported(std::string(GetParam().name) + "_draft", references / one.family, one.blocks);
+    return draft_in(made, threads);
+  }
+
+  static std::unique_ptr<DraftSource> draft_in(const fs::path& made, unsigned threads,
+                                               const std::string& provider = "decoder") {
+    const ModelFiles files = read_model_files(made);
+    return std::make_unique<DraftSource>(DraftSource{.name = "small",
+                                                     .runtime = loaded(made, provider, threads),
+                                                     .tokenizer = text::Tokenizer::from_file(files.tokenizer),
+                                                     .context_length = files.context_length,
+                                                     .is_always_used = true});
+  }
+
+  static Runtime loaded(const fs::path& folder, const std::string& provider, unsigned threads) {
+    return Runtime(folder / "model.onnx", {.provider = provider, .intra_threads = threads});
+  }
+
+  static fs::path imported(const std::string& name, const fs::path& from,
+                           const std::optional<onnx::BlockFormat>& blocks) {
+    fs::path made = folder_->path() / name;
+    if (!fs::exists(made)) importer::import_model(from, made, {.blocks = blocks});
+    return made;
   }
 
   static EngineRequest request(std::size_t number) {
@@ -132,7 +173,7 @@ class Engines : public testing::TestWithParam<Storage> {
       GeneratorOptions options;
       options.reuses_prefixes = false;
       options.prompt_lookup = false;
-      const auto one = engine(options);
+      const auto one = engine_with(nullptr, options);
       std::vector<Answer> all;
       for (std::size_t i = 0; i < requests; ++i) all.push_back(submitted(*one, request(i)).get());
       return all;
@@ -518,7 +559,7 @@ TEST_P(EnginesThatGuess, GiveTheSameAsWithoutGuesses) {
   {
     GeneratorOptions options;
     options.prompt_lookup = options.reuses_prefixes = false;
-    const auto plain = engine(options);
+    const auto plain = engine_with(nullptr, options);
     for (std::size_t i = 0; i < count; ++i) expected.push_back(submitted(*plain, repeating(i)).get());
     EXPECT_EQ(plain->statistics().draft_tokens, 0);
   }
@@ -550,7 +591,7 @@ TEST_P(EnginesThatGuess, GiveTheSameAsWithoutGuesses) {
 TEST_P(EnginesThatGuess, RunWhatAFormLeavesNoChoiceOfTogether) {
   const text::Tokenizer letters = text::Tokenizer::from_json(test::made_tokenizer("metaspace", {}));
   const auto writing = [&](const GeneratorOptions& options) {
-    return engine(options, 2, CacheBudget::of_process(), letters);
+    return engine_with(nullptr, options, 2, CacheBudget::of_process(), letters);
   };
   const auto formed = [](std::size_t number) {
     EngineRequest made = request(number);
@@ -617,6 +658,155 @@ TEST_P(EnginesThatGuess, ScoreAPromptInFewerSteps) {
   EXPECT_LT(one->statistics().steps, length / 2);
 }
 
+// Guesses of another model.
+class EnginesWithDraft : public EnginesThatGuess {
+ protected:
+  static Answer answer_without_draft(EngineRequest made) {
+    GeneratorOptions options;
+    options.prompt_lookup = false;
+    return submitted(*engine_with(nullptr, options), std::move(made)).get();
+  }
+
+  static EngineRequest long_text(std::size_t number) {
+    EngineRequest made = request(number);
+    made.settings.prompt_log_probabilities.reset();
+    made.settings.temperature = 0;
+    made.settings.max_tokens = 200;
+    return made;
+  }
+
+  static bool is_right() { return std::string_view(GetParam().name).ends_with("of_itself"); }
+};
+
+TEST_P(EnginesWithDraft, RunFewerStepsWhereGuessesAreRight) {
+  GeneratorOptions options;
+  options.prompt_lookup = false;
+  const auto one = engine(options);
+  const Answer answer = submitted(*one, long_text(2)).get();
+  expect_equal(answer, answer_without_draft(long_text(2)), 2);
+  const EngineStatistics statistics = one->statistics();
+  EXPECT_EQ(answer.completion.draft_tokens, statistics.draft_tokens);
+  EXPECT_GT(statistics.draft_tokens, 100);
+  EXPECT_GT(statistics.draft_model_steps, 100);
+  if (is_right()) {
+    EXPECT_EQ(statistics.accepted_draft_tokens, statistics.draft_tokens);
+    EXPECT_LT(statistics.steps, 30);
+  } else {
+    EXPECT_LT(statistics.accepted_draft_tokens, statistics.draft_tokens);
+  }
+  EXPECT_EQ(statistics.draft_model_failures, 0);
+}
+
+// A form is one of the guesses, too; and the text ends where it ends.
+TEST_P(EnginesWithDraft, GuessWhatAFormAllows) {
+  const text::Tokenizer characters = text::Tokenizer::from_json(test::made_tokenizer("metaspace", {}));
+  const auto answer_of = [&](std::unique_ptr<DraftSource> source) {
+    if (source) source->tokenizer = characters;
+    EngineRequest made = long_text(2);
+    made.prompt.resize(5);
+    for (std::uint32_t& token : made.prompt) token %= characters.vocabulary_size();
+    made.settings.ignores_end = false;
+    made.settings.constraint = {.kind = OutputConstraint::Kind::regex, .text = "[a-c]{30}"};
+    GeneratorOptions options;
+    options.prompt_lookup = false;
+    const auto one = engine_with(std::move(source), options, 2, CacheBudget::of_process(), characters);
+    return submitted(*one, std::move(made)).get();
+  };
+  const Answer answer = answer_of(draft(*GetParam().draft, 2));
+  expect_equal(answer, answer_of(nullptr), 2);
+  EXPECT_EQ(answer.text.size(), 30);
+  EXPECT_GT(answer.completion.draft_tokens, 0);
+  // The last one may end the text.
+  if (is_right()) EXPECT_GE(answer.completion.accepted_draft_tokens + 1, answer.completion.draft_tokens);
+}
+
+// What a slot keeps of an earlier prompt need not be read again.
+TEST_P(EnginesWithDraft, ReadAPromptOnce) {
+  GeneratorOptions options;
+  options.prompt_chunk = 2;
+  const auto one = engine(options);
+  const auto steps_of = [&] {
+    const std::uint64_t before = one->statistics().draft_model_steps;
+    EngineRequest made = long_text(2);
+    made.prompt.resize(41, 7);
+    made.settings.max_tokens = 3;
+    (void)submitted(*one, std::move(made)).get();
+    return one->statistics().draft_model_steps - before;
+  };
+  const std::uint64_t first = steps_of();
+  EXPECT_GE(first, 16);
+  EXPECT_LT(steps_of(), first - 12);
+}
+
+// One that fails, as it has no positions for a text, costs nothing but the guesses.
+TEST_P(EnginesWithDraft, GoOnWithoutADraftModelThatFails) {
+  const fs::path edited = folder_->path() / "edited" / GetParam().name;
+  fs::create_directories(edited.parent_path());
+  fs::copy(references / "qwen3", edited);
+  std::ifstream in(edited / "config.json");
+  std::string config((std::istreambuf_iterator<char>(in)), {});
+  config.replace(config.find("640"), 3, "64");
+  std::ofstream(edited / "config.json") << config;
+  std::unique_ptr<DraftSource> failing = draft_in(imported(std::string(GetParam().name) + "_short", edited, {}), 2);
+  failing->context_length = 640;
+  const auto one = engine_with(std::move(failing));
+  std::vector<std::shared_future<Answer>> answers;
+  for (const std::size_t i : {2U, 3U}) answers.push_back(submitted(*one, long_text(i)));
+  expect_equal(answers[0].get(), answer_without_draft(long_text(2)), 2);
+  expect_equal(answers[1].get(), answer_without_draft(long_text(3)), 3);
+  EXPECT_EQ(one->statistics().draft_model_failures, 1);
+  const std::uint64_t steps = one->statistics().draft_model_steps;
+  EXPECT_GT(steps, 0);
+  expect_equal(submitted(*one, long_text(4)).get(), answer_without_draft(long_text(4)), 4);
+  EXPECT_EQ(one->statistics().draft_model_steps, steps);
+}
+
+TEST_P(EnginesWithDraft, RefuseWhatCannotGuess) {
+  const fs::path made = imported(std::string(GetParam().name) + "_small", references / "qwen3", {});
+  const auto failure = [](std::unique_ptr<DraftSource> source) -> std::string {
+    try {
+      (void)engine_with(std::move(source));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_THAT(failure(draft_in(made, 2, "cpu")), AllOf(HasSubstr("draft is 'small'"), HasSubstr("runs on cpu")));
+  std::unique_ptr<DraftSource> other = draft_in(made, 2);
+  std::ifstream in(made / "tokenizer.json");
+  std::string json((std::istreambuf_iterator<char>(in)), {});
+  json.replace(json.find("\"w7\""), 4, "\"W7\"");
+  other->tokenizer = text::Tokenizer::from_json(json);
+  EXPECT_THAT(failure(std::move(other)), HasSubstr("token 11 is 'w7' in the model and 'W7' in the draft model"));
+}
+
+// Only the decoder provider computes guessed tokens as others.
+TEST(EngineWithDraft, IsRefusedOnOtherProviders) {
+  const test::TemporaryFolder folder;
+  const fs::path made = folder.path() / "model";
+  importer::import_model(references / "qwen3", made, {});
+  const ModelFiles files = read_model_files(made);
+  const text::Tokenizer tokenizer = text::Tokenizer::from_file(files.tokenizer);
+  const auto runtime = [&](const char* provider) { return Runtime(made / "model.onnx", {.provider = provider}); };
+  auto draft = std::make_unique<DraftSource>(DraftSource{
+      .name = "small", .runtime = runtime("decoder"), .tokenizer = tokenizer, .context_length = files.context_length});
+  try {
+    const Engine engine(runtime("cpu"), tokenizer, files, {}, CacheBudget::of_process(), std::move(draft));
+    FAIL() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_THAT(error.message(), AllOf(HasSubstr("the model runs on cpu"), HasSubstr("accepted: provider decoder")));
+  }
+}
+
+const onnx::BlockFormat int4_of_32{.bits = 4, .block_size = 32}, int8_of_32{.bits = 8, .block_size = 32};
+
+const auto storages_with_draft =
+    testing::Values(Storage{"float32_with_draft_of_int4", {}, "qwen3", "decoder", Draft{"qwen3", int4_of_32}},
+                    Storage{"int4_with_draft_of_others", int4_of_32, "qwen3", "decoder", Draft{"llama3"}},
+                    Storage{"int8_with_draft_of_itself", int8_of_32, "gemma2", "decoder", Draft{"gemma2", int8_of_32}});
+
 const auto storages_of_decoder =
     testing::Values(Storage{"decoder_float32", {}, "qwen3", "decoder"},
                     Storage{"decoder_int4", onnx::BlockFormat{.bits = 4, .block_size = 32}, "qwen3", "decoder"},
@@ -639,6 +829,10 @@ INSTANTIATE_TEST_SUITE_P(Weights, EnginesOfThreads, storages, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(DecoderProvider, Engines, storages_of_decoder, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(DecoderProvider, EnginesOfThreads, storages_of_decoder, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(DecoderProvider, EnginesThatGuess, storages_of_decoder, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(Draft, Engines, storages_with_draft, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(Draft, EnginesOfThreads, storages_with_draft, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(Draft, EnginesThatGuess, storages_with_draft, name_of_storage);
+INSTANTIATE_TEST_SUITE_P(Draft, EnginesWithDraft, storages_with_draft, name_of_storage);
 INSTANTIATE_TEST_SUITE_P(LargerWeights, EnginesOfThreads,
                          testing::Values(Storage{"gguf", {}, GPUX_SOURCE_DIR "/tests/importer/gguf/qwen3-mixed.gguf"}),
                          name_of_storage);

@@ -83,8 +83,154 @@ TEST(PlanAhead, RunsAsManyTokensAsPay) {
   };
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const StepCosts costs = measured(std::max<std::size_t>(cases[i].rows.size(), 1), cases[i].costs);
-    EXPECT_EQ(plan_ahead(cases[i].rows, costs), cases[i].length) << "case " << i;
+    EXPECT_EQ(plan_ahead(cases[i].rows, costs), (AheadPlan{.length = cases[i].length})) << "case " << i;
   }
+}
+
+// Of a draft model whose steps take a tenth of the model's.
+constexpr DraftShares tenth{.step = 0.1, .reading = 0.02};
+
+AheadRow drafted(double acceptance, std::size_t unread = 0, std::size_t left = 400) {
+  return {.known = 1,
+          .most = 100,
+          .draftable = std::min(max_drafted, left - 1),
+          .draft_acceptance = acceptance,
+          .unread = unread,
+          .left = left};
+}
+
+TEST(PlanAhead, AsksTheDraftModelWhereItPays) {
+  struct Case {
+    const char* name;
+    std::vector<AheadRow> rows;
+    DraftShares shares;
+    AheadPlan plan;
+  };
+
+  const auto with_own = [](AheadRow row, std::size_t guessed, double acceptance) {
+    row.guessed = guessed;
+    row.acceptance = acceptance;
+    return row;
+  };
+  AheadRow little_room = drafted(0.8);
+  little_room.most = 3;
+  const AheadRow undrafted{.known = 1, .most = 100};
+  const std::vector<Case> cases{
+      {"a good one", {drafted(0.8)}, tenth, {.length = 6, .drafted = 5}},
+      {"a certain one", {drafted(1)}, tenth, {.length = 9, .drafted = 8}},
+      {"a poor one", {drafted(0.1)}, tenth, {}},
+      {"one as slow as the model", {drafted(0.9)}, {.step = 1, .reading = 0.02}, {}},
+      {"no room for more", {little_room}, tenth, {.length = 3, .drafted = 2}},
+      {"a text that ends", {drafted(0.8, 0, 2)}, tenth, {.length = 2, .drafted = 1}},
+      {"a text of which one token is left", {drafted(0.8, 0, 1)}, tenth, {}},
+      {"own guesses that are as good, and free", {with_own(drafted(0.8), 8, 0.8)}, tenth, {.length = 8}},
+      {"own guesses that are poor", {with_own(drafted(0.8), 8, 0.1)}, tenth, {.length = 6, .drafted = 5}},
+      {"a short prompt to read", {drafted(0.8, 500)}, tenth, {.length = 6, .drafted = 5}},
+      {"a prompt that takes more than it gives", {drafted(0.8, 5000)}, tenth, {}},
+      {"a prompt for a few tokens", {drafted(0.8, 500, 8)}, tenth, {}},
+      {"one of two", {drafted(0.8), undrafted}, tenth, {.length = 5, .drafted = 4}},
+      {"one of sixteen",
+       [&] {
+         std::vector<AheadRow> rows(16, undrafted);
+         rows.front() = drafted(0.8);
+         return rows;
+       }(),
+       tenth,
+       {}},
+  };
+  for (const Case& one : cases) {
+    const StepCosts costs = measured(one.rows.size(), {{8, 1.3}, {64, 6.0}});
+    EXPECT_EQ(plan_ahead(one.rows, costs, &one.shares), one.plan) << one.name;
+    AheadPlan without = plan_ahead(one.rows, costs);
+    EXPECT_EQ(without.drafted, 0) << one.name;
+  }
+}
+
+TEST(PlanAhead, TriesADraftModelWithTheTextThatIsReadFirst) {
+  const AheadRow undrafted{.known = 1, .most = 100};
+  AheadRow full = drafted(0.1);
+  full.most = 1;
+  EXPECT_EQ(text_for_trial({}), std::nullopt);
+  EXPECT_EQ(text_for_trial(std::vector{undrafted, full}), std::nullopt);
+  EXPECT_EQ(text_for_trial(std::vector{undrafted, drafted(0.1, 40), drafted(0.1, 9), drafted(0.1, 9)}), 2);
+  const StepCosts costs = measured(2, {{trial_length + 1, 1.2}});
+  EXPECT_NEAR(cost_of_trial(drafted(0.1, 50), 2, costs, tenth), 0.2 + 0.3 + 1.0, 1e-12);
+}
+
+TEST(DraftCosts, AreThoseOfTheSizeUntilTheyAreMeasured) {
+  DraftCosts costs(0.25);
+  EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).step, 0.25);
+  EXPECT_LT(costs.shares(1, 0.004).reading, 0.25);
+  // First steps take longer.
+  for (const double first : {0.1, 0.001, 0.001}) costs.add_steps(1, 1, first);
+  EXPECT_FALSE(costs.is_known(1));
+  EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).step, 0.25);
+  for (int i = 0; i < 20; ++i) costs.add_steps(1, 4, 0.004);
+  EXPECT_TRUE(costs.is_known(1));
+  EXPECT_FALSE(costs.is_known(2));
+  EXPECT_NEAR(costs.shares(1, 0.004).step, 0.25, 1e-3);
+  EXPECT_NEAR(costs.shares(1, 0.002).step, 0.5, 1e-3);
+  EXPECT_NEAR(costs.shares(3, 0.004).step, 0.25, 1e-3) << "the nearest that is known";
+  for (int i = 0; i < 4; ++i) costs.add_steps(4, 1, 0.003);
+  EXPECT_NEAR(costs.shares(2, 0.004).step, 0.75, 1e-3);
+  costs.add_reading(100, 0.01);
+  EXPECT_DOUBLE_EQ(costs.shares(1, 0.004).reading, 0.025);
+  costs.add_steps(1, 0, 1);
+  costs.add_reading(0, 1);
+  EXPECT_NEAR(costs.shares(1, 0.004).step, 0.25, 1e-3);
+  for (int i = 0; i < 60; ++i) costs.add_steps(1, 1, 0.002);
+  EXPECT_NEAR(costs.shares(1, 0.004).step, 0.5, 1e-3);
+}
+
+TEST(TrialTime, IsAHundredthOfAllRuns) {
+  TrialTime time;
+  EXPECT_FALSE(time.take(0.01));
+  for (int i = 0; i < 99; ++i) time.add_run(0.01);
+  EXPECT_FALSE(time.take(0.01));
+  for (int i = 0; i < 2; ++i) time.add_run(0.01);
+  EXPECT_TRUE(time.take(0.01));
+  EXPECT_FALSE(time.take(0.01));
+  // No more is saved than a trial takes, or a tenth of a second.
+  for (int i = 0; i < 100; ++i) time.add_run(1);
+  EXPECT_TRUE(time.take(0.09));
+  EXPECT_FALSE(time.take(0.09));
+  EXPECT_FALSE(time.take(0.5));
+  for (int i = 0; i < 100; ++i) time.add_run(1);
+  EXPECT_TRUE(time.take(0.49));
+}
+
+TEST(StepCosts, AreDueWhereNoStepHadOneToken) {
+  StepCosts costs;
+  EXPECT_TRUE(costs.is_due(1));
+  costs.add(1, 1, 0.004);
+  EXPECT_FALSE(costs.is_due(1));
+  EXPECT_TRUE(costs.is_due(2));
+  EXPECT_DOUBLE_EQ(costs.seconds(1), 0.004);
+  EXPECT_DOUBLE_EQ(costs.seconds(2), 0);
+  for (int i = 0; i < 64; ++i) costs.add(1, 4, 0.005);
+  EXPECT_TRUE(costs.is_due(1));
+  costs.add(1, 1, 0.004);
+  EXPECT_FALSE(costs.is_due(1));
+}
+
+TEST(Acceptance, OfTheNextTextIsAsOfTheOthersAndChangesSooner) {
+  Acceptance all;
+  for (int i = 0; i < 30; ++i) all.add(4, true);
+  Acceptance next = all.of_next_text();
+  EXPECT_DOUBLE_EQ(next.probability(), all.probability());
+  for (Acceptance* one : {&all, &next}) {
+    for (int i = 0; i < 4; ++i) one->add(0, false);
+  }
+  EXPECT_LT(next.probability(), 0.7);
+  EXPECT_GT(all.probability(), 0.75);
+}
+
+TEST(Acceptance, TakesMoreGuessesToChangeWhereItCountsAsMany) {
+  Acceptance few, many(8);
+  EXPECT_DOUBLE_EQ(many.probability(), 0.5);
+  for (Acceptance* one : {&few, &many}) one->add(0, false);
+  EXPECT_LT(few.probability(), 0.35);
+  EXPECT_GT(many.probability(), 0.4);
 }
 
 TEST(Acceptance, FollowsWhatWasRight) {

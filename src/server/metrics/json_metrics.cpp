@@ -131,6 +131,10 @@ std::string json_metrics(std::span<const std::shared_ptr<ServedModel>> models, c
                            {"prompt_tokens", texts.prompt_tokens},
                            {"prefix_hit_tokens", texts.reused_tokens},
                            {"generated_tokens", texts.generated_tokens},
+                           {"draft_tokens", texts.draft_tokens},
+                           {"accepted_draft_tokens", texts.accepted_draft_tokens},
+                           {"draft_model_steps", texts.draft_model_steps},
+                           {"draft_model_failures", texts.draft_model_failures},
                            {"preempted", texts.preempted},
                            {"mean_time_to_first_token_ms", mean(counts.generation.time_to_first_token)},
                            {"mean_time_between_tokens_ms", mean(counts.generation.time_between_tokens)}};

@@ -146,6 +146,11 @@ class Page {
     of_engines("gpux_prompt_cache_skipped_writes_total", "counter",
                "Files that were not written, because others were on their way or the folder takes none",
                [](const Statistics& counts) { return counts.files.skipped_writes; });
+    of_engines("gpux_draft_model_steps_total", "counter", "Runs of the draft model",
+               [](const Statistics& counts) { return counts.draft_model_steps; });
+    of_engines("gpux_draft_model_failures_total", "counter",
+               "Draft models that failed, and are not used until the model is loaded again",
+               [](const Statistics& counts) { return counts.draft_model_failures; });
     of_engines("gpux_preempted_sequences_total", "counter",
                "Texts that began anew for lack of memory, or for a turn of other requests",
                [](const Statistics& counts) { return counts.preempted; });

@@ -208,6 +208,12 @@ void refuse_generation_settings(const std::string& name, const ServingRequest& s
   refuse(serving.cache_bytes);
 }
 
+void refuse_draft(const std::string& name, const ServingFlags& flags) {
+  if (flags.draft.empty()) return;
+  throw Error(ErrorCode::usage,
+              format_message("{} is about generated texts, and '{}' generates none", setting_named("draft"), name));
+}
+
 // So that the first request for a chat is not taken for a slow one.
 void measure_template(const TextGeneration& generation) {
   const auto begin = RenderPace::Clock::now();
@@ -250,13 +256,14 @@ ModelParts load_decoder(const ListedModel& listed, OpenModel& opened, const Serv
   generator.cache_bytes = value_or(serving.cache_bytes, generator.cache_bytes);
   generator.reuses_prefixes = !flags.no_prefix_caching;
   generator.prompt_lookup = !flags.no_prompt_lookup;
+  generator.draft = flags.draft;
   generator.cache_precision = flags.cache_precision;
   generator.prompt_cache = flags.prompt_cache;
   generator.prompt_cache_bytes = flags.prompt_cache_bytes;
   generator.max_waiting = options.max_queue;
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();
   const WorkerRequest request = limit_threads(listed, serving, requested_workers(serving, 1), opened);
-  OpenGenerator open = open_generator(opened);
+  OpenGenerator open = open_generator(opened, flags.draft, merge(flags.load, request_of(listed)));
   ModelParts parts{.name = listed.name, .version = listed.version};
   parts.session.workers = load_owners(request, opened.settings.options, threads_are_set, [&](const LoadOptions& with) {
     open.model.settings.options = with;
@@ -282,7 +289,8 @@ std::optional<ModelParts> load_generator(const ListedModel& listed, OpenModel& o
   try {
     return load_decoder(listed, opened, serving, flags);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::invalid_model && error.code() != ErrorCode::not_found) throw;
+    const bool is_otherwise_served = error.code() == ErrorCode::invalid_model || error.code() == ErrorCode::not_found;
+    if (!is_otherwise_served || !flags.draft.empty()) throw;
     log::info("{} generates no text: {}", listed.name, error.message());
     return std::nullopt;
   }
@@ -355,6 +363,7 @@ ModelParts load_opened(const ListedModel& listed, const ServingFlags& flags) {
     return *std::move(generator);
   }
   refuse_generation_settings(listed.name, serving);
+  refuse_draft(listed.name, flags);
   std::optional<checkpoint::SentenceModel> sentences = sentence_model_for(opened);
   ServingOptions options = serving_options(serving, flags, opened, sentences.has_value());
   const bool threads_are_set = opened.settings.options.intra_threads.has_value();

@@ -16,6 +16,8 @@ void add_counts(generation::EngineStatistics& sum, const generation::EngineStati
   sum.generated_tokens += one.generated_tokens;
   sum.draft_tokens += one.draft_tokens;
   sum.accepted_draft_tokens += one.accepted_draft_tokens;
+  sum.draft_model_steps += one.draft_model_steps;
+  sum.draft_model_failures += one.draft_model_failures;
   sum.finished += one.finished;
   sum.cancelled += one.cancelled;
   sum.failed += one.failed;

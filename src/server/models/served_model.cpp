@@ -96,13 +96,20 @@ void ServedModel::end_texts(std::uint64_t number) {
 }
 
 std::uint64_t ServedModel::size_bytes() const noexcept {
-  return runtime().info().total_bytes() + (image_tower_ ? image_tower_->runtime().info().total_bytes() : 0);
+  const Runtime* const draft = engines().empty() ? nullptr : engines().front()->draft_runtime();
+  return runtime().info().total_bytes() + (image_tower_ ? image_tower_->runtime().info().total_bytes() : 0) +
+         (draft != nullptr ? draft->info().total_bytes() : 0);
 }
 
 std::vector<WorkerStatus> ServedModel::worker_processes() const {
   std::vector<WorkerStatus> all = session_.worker_processes();
   if (image_tower_) {
     for (WorkerStatus& status : image_tower_->worker_processes()) all.push_back(std::move(status));
+  }
+  for (const auto& engine : engines()) {
+    const Runtime* const draft = engine->draft_runtime();
+    std::optional<WorkerStatus> status = draft != nullptr ? draft->worker() : std::nullopt;
+    if (status) all.push_back(*std::move(status));
   }
   return all;
 }

@@ -24,6 +24,7 @@ struct ServingFlags {
   std::string host;
   std::optional<std::uint16_t> port;
   bool no_prefix_caching = false, no_prompt_lookup = false;
+  std::string draft;  ///< the draft model of the one that is served; empty: none
   CachePrecision cache_precision = CachePrecision::automatic;
   std::string prompt_cache;  ///< GeneratorOptions::prompt_cache
   std::uint64_t prompt_cache_bytes = GeneratorOptions().prompt_cache_bytes;
