@@ -209,9 +209,9 @@ class Generator(Closing):
         reuse_prefixes: the keys and values of earlier prompts serve prompts that begin alike.
         prompt_lookup: tokens are guessed by what followed the same tokens earlier in the text, and several run at once,
             where the provider computes each as it does alone and where it pays. Changes no token.
-        draft: a smaller model with the same tokens that guesses how texts go on, as `model`; None: none. Its guesses are
-            computed as those of prompt_lookup are. Changes no token. It has the other arguments of the model, and both
-            need the provider "decoder".
+        draft: a smaller model with the same tokens that guesses how texts go on, as `model`; None: none. Its guesses
+            are computed as those of prompt_lookup are. Changes no token. It has the other arguments of the model, and
+            both need the provider "decoder".
         cache_precision: of keys and values: "auto", "model" (as in the model's file) or "float16".
         prompt_cache: a folder that keeps keys and values of prompts for later processes, which need not compute them
             again; it is made with mode 0700, and may be shared by processes of one user. None: no folder. Changes no

@@ -7,13 +7,13 @@
 namespace gpux {
 namespace {
 
-// Odd, so that each step can be undone: what differs stays different.
-constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
+// Odd, so that each step can be undone: what differs stays different. Two of them, so that a bit changes many.
+constexpr std::uint64_t factor = 0x9e3779b97f4a7c15, second_factor = 0xbf58476d1ce4e5b9;
 constexpr int turn = 29;
 constexpr std::size_t lanes = 4;
 
 std::uint64_t mixed(std::uint64_t state, std::uint64_t word) noexcept {
-  return std::rotl((state ^ word) * factor, turn);
+  return std::rotl((state ^ word) * factor, turn) * second_factor;
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ std::vector<std::optional<std::uint32_t>> DraftModel::run_first(std::span<const 
 }
 
 std::vector<std::optional<std::uint32_t>> DraftModel::run_next(std::span<const DraftedText> texts,
-                                                               std::span<const std::vector<std::uint32_t>> guesses) {
+                                                               std::span<const std::vector<std::uint32_t>> guesses,
+                                                               const std::vector<bool>& has_ended) {
   std::vector<Decoder::Row> rows;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::size_t guessed = guesses[i].size();
@@ -102,6 +103,7 @@ std::vector<std::optional<std::uint32_t>> DraftModel::run_next(std::span<const D
   const Tensor logits = decoder_.run(texts.front().slot, rows);
   std::vector<std::optional<std::uint32_t>> chosen(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (has_ended[i]) continue;
     chosen[i] = texts[i].choose(logits.as<float>().subspan(i * vocabulary_, vocabulary_));
   }
   return chosen;
@@ -119,12 +121,13 @@ DraftModel::Guesses DraftModel::guess(std::span<const DraftedText> texts) {
   std::vector<bool> has_ended(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) has_ended[i] = texts[i].most == 0;
   while (std::ranges::find(has_ended, false) != has_ended.end()) {
-    const auto chosen = found.steps == 0 ? run_first(texts) : run_next(texts, found.tokens);
+    const auto chosen = found.steps == 0 ? run_first(texts) : run_next(texts, found.tokens, has_ended);
     ++found.steps;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (has_ended[i]) continue;
-      if (chosen[i]) found.tokens[i].push_back(*chosen[i]);
-      has_ended[i] = !chosen[i] || found.tokens[i].size() == texts[i].most;
+      const std::optional<std::uint32_t>& one = chosen[i];
+      if (one) found.tokens[i].push_back(*one);
+      has_ended[i] = !one || found.tokens[i].size() == texts[i].most;
     }
   }
   return found;

@@ -85,7 +85,8 @@ class DraftModel {
   void reserve(std::size_t tokens);
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> run_first(std::span<const DraftedText> texts);
   [[nodiscard]] std::vector<std::optional<std::uint32_t>> run_next(std::span<const DraftedText> texts,
-                                                                   std::span<const std::vector<std::uint32_t>> guesses);
+                                                                   std::span<const std::vector<std::uint32_t>> guesses,
+                                                                   const std::vector<bool>& has_ended);
 
   std::string name_;
   Decoder decoder_;

@@ -95,7 +95,7 @@ void Engine::State::give_slot(Waiting& next) {
   entry->second.shared = kept;
   std::size_t slot = 0;
   try {
-    if (prompt_store) {
+    if (uses_prompt_store()) {
       const auto usable = [&](std::size_t stored) { return reusable_tokens(stored, prompt.size()); };
       entry->second.reading = prompt_store->read(own.scope, prompt, kept, usable);
     }

@@ -24,6 +24,8 @@ void Engine::State::add_draft(std::span<const DecodedText> texts, std::span<Ahea
     const bool has_one_next =
         texts[i].known == 1 && !sequence.is_in_prompt() && !sequence.request().settings.prompt_only;
     if (!has_one_next || !drafting->model.can_continue(tokens)) continue;
+    // A step that was not taken leaves the last token read.
+    drafting->model.cut(i, tokens.size() - 1);
     const std::size_t behind = tokens.size() - drafting->model.size(i);
     rows[i].left = sequence.left();
     // The step gives one token anyway.

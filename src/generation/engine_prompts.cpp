@@ -75,10 +75,10 @@ void Engine::State::preload_prompt() {
   std::optional<PromptStore::Latest> latest = prompt_store->read_latest(most);
   if (!latest) return;
   const std::size_t tokens = latest->tokens.size(), slot = slots.free_slot();
-  if (!share->resize(bytes_of(tokens), budget->next_age())) return;
-  reserve(tokens);
-  slots.take(slot, 0, {.scope = std::move(latest->scope), .tokens = std::move(latest->tokens)}, 0);
   try {
+    if (!share->resize(bytes_of(tokens), budget->next_age())) return;
+    reserve(tokens);
+    slots.take(slot, 0, {.scope = std::move(latest->scope), .tokens = std::move(latest->tokens)}, 0);
     while (Clock::now() < deadline) {
       const PromptStore::Taken taken = prompt_store->take(*latest->reading);
       if (taken.block) {
@@ -104,8 +104,9 @@ void Engine::State::preload_prompt() {
     }
   } catch (...) {
     // A worker process that has ended has lost what was copied.
-    slots.leave(slot);
+    if (slots[slot].owner) slots.leave(slot);
     clear(slot);
+    share->shrink(bytes_of(slots.tokens()));
     return log::info("a prompt is not read: {}", caught_error().message());
   }
   log::info("{} tokens of a prompt came from a file", statistics.restored_tokens);
@@ -141,6 +142,15 @@ void Engine::State::copy(const std::function<void()>& copies) {
   (void)end_watching();
 }
 
+// The worker process has ended in a copy, which may be the reason: one that ends in each copy would do so for ever.
+void Engine::State::lose_copy(const CachesLost& loss) {
+  if (++lost_copies == max_lost_copies) {
+    log::warning("prompts are not kept in files any more: {} worker processes ended while keys and values were copied",
+                 lost_copies);
+  }
+  go_on({}, {.error = loss, .has_lost_caches = true});
+}
+
 // Whether there was a block. A text that cannot have it computes its prompt itself.
 bool Engine::State::restore_block(SequenceId id) {
   Running& one = running.at(id);
@@ -167,7 +177,7 @@ bool Engine::State::restore_block(SequenceId id) {
         counts.restored_tokens += added;
       });
     } catch (const CachesLost& loss) {
-      go_on({}, {.error = loss, .has_lost_caches = true});
+      lose_copy(loss);
       return true;
     } catch (...) {
       log::info("a prompt is computed instead of restored: {}", caught_error().message());
@@ -188,7 +198,7 @@ void Engine::State::end_restoring(SequenceId id) {
 // Copies what the slot holds of a prompt, if it is worth a file. It takes a small part of the time that computing it
 // took.
 void Engine::State::store_prompt(std::size_t slot, std::size_t shared, Clock::time_point deadline) {
-  if (!prompt_store) return;
+  if (!uses_prompt_store()) return;
   const SlotTable::Slot& held = slots[slot];
   std::optional<PromptStore::Draft> draft;
   try {
@@ -206,7 +216,7 @@ void Engine::State::store_prompt(std::size_t slot, std::size_t shared, Clock::ti
     prompt_store->write(*std::move(draft));
   } catch (const CachesLost& loss) {
     if (draft) prompt_store->drop(*draft);
-    go_on({}, {.error = loss, .has_lost_caches = true});
+    lose_copy(loss);
   } catch (...) {
     if (draft) prompt_store->drop(*draft);
     log::info("a prompt is not stored: {}", caught_error().message());
@@ -215,7 +225,7 @@ void Engine::State::store_prompt(std::size_t slot, std::size_t shared, Clock::ti
 
 // Those that were left for lack of time, and what conversations have now.
 void Engine::State::store_prompts() {
-  if (!prompt_store) return;
+  if (!uses_prompt_store()) return;
   std::vector<std::size_t> order;
   for (std::size_t slot = 0; slot < slots.size(); ++slot) {
     if (slots[slot].computed >= least_stored_tokens) order.push_back(slot);

@@ -128,7 +128,9 @@ struct Engine::State {
   std::condition_variable_any watched;
 
   std::unique_ptr<PromptStore> prompt_store;  // null: prompts are in memory alone
-  std::string store_failure;                  // why, where there should be one
+  std::size_t lost_copies = 0;                // worker processes that ended in a copy from or to a file
+  static constexpr std::size_t max_lost_copies = 3;
+  std::string store_failure;  // why, where there should be one
 
   std::thread thread;
   std::jthread watcher;  // last: it uses the rest
@@ -211,6 +213,10 @@ struct Engine::State {
   bool restore_block(SequenceId id);
   void copy(const std::function<void()>& copies);
   void end_restoring(SequenceId id);
+  void lose_copy(const CachesLost& loss);
+
+  [[nodiscard]] bool uses_prompt_store() const noexcept { return prompt_store && lost_copies < max_lost_copies; }
+
   void store_prompt(std::size_t slot, std::size_t shared, std::chrono::steady_clock::time_point deadline);
   void store_prompts();
 

@@ -1,7 +1,6 @@
 #include "generation/product_rate.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <thread>

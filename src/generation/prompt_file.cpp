@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <string_view>
-#include <type_traits>
 
 #include "base/checksum.h"
 

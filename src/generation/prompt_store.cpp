@@ -1,7 +1,6 @@
 #include "generation/prompt_store.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -159,7 +158,10 @@ void PromptStore::refresh() {
   }
   files_ = std::move(found);
   latest_ = std::move(latest);
-  stamp_ = stamp;
+  // What comes in the same tick of the file system's clock leaves the same stamp.
+  constexpr std::chrono::milliseconds tick{20};
+  const auto age = std::chrono::system_clock::now().time_since_epoch() - std::chrono::nanoseconds(stamp);
+  stamp_ = age < tick ? 0 : stamp;
 }
 
 void PromptStore::forget(const std::string& name) {
@@ -176,7 +178,7 @@ std::shared_ptr<PromptStore::Reading> PromptStore::read(std::string_view scope, 
   changed_.notify_all();
   const std::optional<StoredMatch> match = longest_stored(beginnings(), scope, prompt);
   const std::size_t end = match ? end_of(match->tokens) : 0;
-  if (end < known + least_read_tokens) {
+  if (!match || end < known + least_read_tokens) {
     counts_.misses += prompt.size() >= known + least_stored_tokens ? 1 : 0;
     return nullptr;
   }
@@ -303,7 +305,9 @@ std::size_t PromptStore::tokens_to_store(std::string_view scope, std::span<const
                                    .stored = match ? match->tokens : 0,
                                    .goes_on = match && match->tokens == all[match->index].tokens.size()});
   const std::uint64_t most = std::min(options_.max_bytes, max_pending_bytes) / options_.layout.bytes_per_token();
-  const std::size_t allowed = std::min<std::size_t>(wanted, most) / 2 * 2;
+  std::size_t allowed = std::min<std::size_t>(wanted, most) / 2 * 2;
+  // With the head.
+  while (allowed >= least_stored_tokens && file_bytes(options_.layout, allowed) > options_.max_bytes) allowed -= 2;
   // Without what does not fit, it may have nothing new.
   const std::size_t known = match ? std::min(match->tokens, allowed) : 0;
   return allowed >= std::max(known + 2, least_stored_tokens) ? allowed : 0;
@@ -405,6 +409,7 @@ void PromptStore::write_file(const Draft& draft, const std::stop_token& stop) {
   };
   std::vector<KeptFile> others = folder_.files();
   std::erase_if(others, [&](const KeptFile& file) { return is_replaced(file.name); });
+  if (stop.stop_requested()) others.clear();
   for (const KeptFile& file : files_to_remove(std::move(others), options_.max_bytes, bytes)) {
     folder_.remove(file.name);
     forget(file.name);

@@ -64,13 +64,16 @@ double read_rate(unsigned threads, std::uint64_t bytes) {
 }
 
 std::string limit_line(double read_share, double product_share, std::size_t users) {
-  constexpr double memory_bound_share = 0.7;
-  std::string told =
+  constexpr double limiting_share = 0.6;
+  const std::string read =
       fmt::format("a step reads weights, keys and values at {:.0f} % of what memory gives", 100 * read_share);
-  if (product_share > 0) told += fmt::format(" and needs {:.0f} % of the processor's products", 100 * product_share);
-  if (read_share >= memory_bound_share && read_share >= product_share) {
-    return told + ": memory limits; weights of fewer bits or faster memory help";
+  const std::string needs = fmt::format("{} and needs {:.0f} % of the processor's products", read, 100 * product_share);
+  const std::string& told = product_share > 0 ? needs : read;
+  if (std::max(read_share, product_share) >= limiting_share) {
+    return told + (read_share >= product_share ? ": memory limits; weights of fewer bits or faster memory help"
+                                               : ": products limit; more or faster processors help");
   }
+  if (product_share > 0) return told + ": neither limits alone; attention, and threads that wait, take the rest";
   if (users > 1) return told + ": the products of all texts limit; more or faster processors help";
   return told + ": computing limits, not memory; more threads or another provider may help";
 }

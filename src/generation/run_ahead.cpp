@@ -161,7 +161,7 @@ AheadPlan plan_ahead(std::span<const AheadRow> rows, const StepCosts& costs, con
   if (draft == nullptr) return best;
   std::size_t useful = 0;
   for (const AheadRow& row : rows) useful = std::max(useful, row.draftable);
-  const std::size_t most = std::min({useful, max_drafted, longest_step(rows) - 1});
+  const std::size_t most = std::min({useful, max_drafted, std::max<std::size_t>(longest_step(rows), 1) - 1});
   const double rate_without = own_rate(rows, costs, best.length);
   double best_rate = rate_without * least_gain;
   for (std::size_t drafted = 1; drafted <= most; ++drafted) {

@@ -122,6 +122,7 @@ Sequence::Sequence(EngineRequest request, const SequenceContext& context, std::s
 }
 
 void Sequence::start(std::size_t cached) {
+  is_repeated_ = has_started_;
   if (has_started_) return;
   has_started_ = true;
   completion_.cached_tokens = cached;
@@ -129,7 +130,8 @@ void Sequence::start(std::size_t cached) {
 }
 
 void Sequence::restore(std::size_t cached) noexcept {
-  completion_.cached_tokens = std::max(completion_.cached_tokens, cached);
+  // What it computed itself, before it began anew, was not cached.
+  if (!is_repeated_) completion_.cached_tokens = std::max(completion_.cached_tokens, cached);
 }
 
 Upcoming Sequence::upcoming(std::size_t most) {
@@ -203,7 +205,6 @@ void Sequence::begin_guesses() {
 }
 
 std::optional<std::uint32_t> Sequence::guess(std::span<const float> logits) {
-  if (guessed_constraint_ && guessed_constraint_->is_finished()) return std::nullopt;
   const std::size_t generated = tokens_.size() - prompt_tokens_ + guessed_;
   logits = logits.first(std::min(logits.size(), vocabulary_));
   std::uint32_t token = 0;
@@ -215,6 +216,7 @@ std::optional<std::uint32_t> Sequence::guess(std::span<const float> logits) {
     Sampling greedy = sampling_;
     greedy.temperature = 0;
     try {
+      if (guessed_constraint_ && guessed_constraint_->is_finished()) return std::nullopt;
       apply_rules(changed, guessed_constraint_, generated);
       token = choose_token(changed, counts_, generated, greedy);
       if (guessed_constraint_ && !has(ends_, token)) guessed_constraint_->accept(token);

@@ -149,7 +149,7 @@ class Sequence {
   std::size_t guessed_ = 0;                                  // since begin_guesses()
   std::size_t vocabulary_;
   Completion completion_;
-  bool has_started_ = false, has_told_prompt_ = false, is_suspect_ = false;
+  bool has_started_ = false, is_repeated_ = false, has_told_prompt_ = false, is_suspect_ = false;
 };
 
 }  // namespace gpux::generation

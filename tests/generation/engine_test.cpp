@@ -599,7 +599,7 @@ TEST_P(EnginesThatGuess, RunWhatAFormLeavesNoChoiceOfTogether) {
     made.settings.max_tokens = 200;
     made.settings.ignores_end = false;
     made.settings.constraint = {OutputConstraint::Kind::regex,
-                                R"(\{"temperature": (true|false), "pressure": "(far too high|low)"\})"};
+                                R"_(\{"temperature":(true|false),"pressure":"(far_too_high|low)"\})_"};
     return made;
   };
   constexpr std::size_t count = 6;

@@ -52,9 +52,10 @@ TEST(ReadRate, SaysWhatLimits) {
   using testing::HasSubstr;
   EXPECT_THAT(limit_line(0.9, 0, 1), HasSubstr("90 % of what memory gives: memory limits"));
   EXPECT_THAT(limit_line(0.9, 0.3, 16), HasSubstr("30 % of the processor's products: memory limits"));
-  EXPECT_THAT(limit_line(0.4, 0.5, 16), HasSubstr("50 % of the processor's products: the products of all texts limit"));
-  EXPECT_THAT(limit_line(0.75, 0.8, 16), HasSubstr("the products of all texts limit"));
-  EXPECT_THAT(limit_line(0.4, 0.1, 1), HasSubstr("computing limits"));
+  EXPECT_THAT(limit_line(0.4, 0.7, 16), HasSubstr("70 % of the processor's products: products limit"));
+  EXPECT_THAT(limit_line(0.4, 0.3, 16), HasSubstr("neither limits alone"));
+  EXPECT_THAT(limit_line(0.4, 0, 16), HasSubstr("the products of all texts limit"));
+  EXPECT_THAT(limit_line(0.4, 0, 1), HasSubstr("computing limits"));
 }
 
 #if defined(__x86_64__)

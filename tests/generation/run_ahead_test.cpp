@@ -118,6 +118,10 @@ TEST(PlanAhead, AsksTheDraftModelWhereItPays) {
   const std::vector<Case> cases{
       {"a good one", {drafted(0.8)}, tenth, {.length = 6, .drafted = 5}},
       {"a certain one", {drafted(1)}, tenth, {.length = 9, .drafted = 8}},
+      {"more texts than may run ahead",
+       std::vector<AheadRow>(max_ahead + 1, drafted(1)),
+       {.step = 0, .reading = 0},
+       {}},
       {"a poor one", {drafted(0.1)}, tenth, {}},
       {"one as slow as the model", {drafted(0.9)}, {.step = 1, .reading = 0.02}, {}},
       {"no room for more", {little_room}, tenth, {.length = 3, .drafted = 2}},

@@ -95,7 +95,7 @@ float softmax_of(const ScoreBlock& block, float& largest, float& sum) noexcept {
       Floats score = load<Floats>(scores) * block.scale;
       if (!is_whole) {
         const Integers at = index + static_cast<std::int32_t>(start + part * lanes);
-        score = (at < first) | (at >= last) ? Floats{} + none : score;
+        score = ((at < first) | (at >= last)) ? Floats{} + none : score;
       }
       __builtin_memcpy(scores, &score, sizeof score);
       maxima[part] = score > maxima[part] ? score : maxima[part];
