@@ -61,10 +61,10 @@ double byte_products_a_second() {
   std::vector<std::int32_t> sum(rows, -std::int32_t{inner});
   std::vector<std::uint8_t> weights(inner * panel_columns, 1);
   const BlockProduct product{.rows = {bytes.data(), scale.data(), sum.data(), rows, 1, inner},
+                             .form = WeightForm::bytes,
                              .weights = weights.data(),
-                             .weight_scale = weight_scale.data(),
-                             .zero_points = nullptr,
-                             .bias = nullptr,
+                             .weight_scale = {.floats = weight_scale.data()},
+                             .zero_point = 128,
                              .out = out.data(),
                              .out_stride = panel_columns,
                              .first_panel = 0,
@@ -72,7 +72,7 @@ double byte_products_a_second() {
   double best = 0;
   for (int round = 0; round < 20; ++round) {
     const double start = seconds_now(1);
-    for (std::size_t i = 0; i < repeats; ++i) block_kernels().product_of_8_bits(product);
+    for (std::size_t i = 0; i < repeats; ++i) block_kernels().block_product(product);
     best = std::max(best, static_cast<double>(repeats * rows * inner * panel_columns) / (seconds_now(1) - start));
   }
   return best;

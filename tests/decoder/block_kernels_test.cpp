@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "block_kernels/packed_weights.h"
 #include "runnable_block_kernels.h"
 
 namespace gpux_cpu::decoder {
@@ -58,55 +61,119 @@ struct QuantizedRows {
   BlockRows rows;
 };
 
-struct Weights {
-  Weights(Random& random, std::size_t bits, std::size_t blocks, std::size_t block_size, std::size_t panels, bool points)
-      : bits(bits),
-        panels(panels),
-        packed(random.bytes(panels * panel_columns * blocks * block_size * bits / 8)),
-        scale(random.values(panels * panel_columns * blocks, 0.1F)),
-        bias(random.values(panels * panel_columns, 1)) {
-    if (!points) return;
-    zero_points = random.bytes(scale.size());
-    if (bits == 4) {
-      for (std::uint8_t& point : zero_points) point &= 15;
+/// What a test asks for: what the numbers are, and how they are stored.
+enum class Numbers : std::uint8_t { floats, halves, steps };
+
+/// Numbers of blocks with their memory.
+struct StoredNumbers {
+  StoredNumbers() = default;
+
+  StoredNumbers(Random& random, Numbers form, std::size_t panels, std::size_t blocks, float spread)
+      : floats(random.values(panels * panel_columns * blocks, spread)) {
+    if (form == Numbers::halves) {
+      halves.resize(floats.size());
+      plain_block_kernels().to_half(floats.data(), floats.size(), halves.data());
+      plain_block_kernels().from_half(halves.data(), halves.size(), floats.data());
     }
+    if (form != Numbers::steps) return;
+    const std::size_t together = std::size_t{1} << step_shift;
+    step_size = random.values(floats.size() / together, spread);
+    for (const std::uint8_t byte : random.bytes(floats.size())) steps.push_back(static_cast<std::int8_t>(byte));
+    for (std::size_t i = 0; i < floats.size(); ++i) {
+      const std::size_t of_step = i / (panel_columns * together) * panel_columns + i % panel_columns;
+      floats[i] = static_cast<float>(steps[i]) * step_size[of_step];
+    }
+  }
+
+  [[nodiscard]] BlockNumbers view() const {
+    if (!halves.empty()) return {.halves = halves.data()};
+    if (steps.empty()) return {.floats = floats.data()};
+    return {.steps = steps.data(), .step_size = step_size.data(), .step_shift = step_shift};
+  }
+
+  static constexpr std::size_t step_shift = 2;
+  std::vector<float> floats, step_size;
+  std::vector<std::uint16_t> halves;
+  std::vector<std::int8_t> steps;
+};
+
+struct WeightsCase {
+  WeightForm form = WeightForm::nibbles;
+  bool has_zero_points = false;
+  Numbers scales = Numbers::floats;
+  std::optional<Numbers> minimums = {};
+  std::uint8_t zero_point = form == WeightForm::nibbles ? 8 : form == WeightForm::six_bits ? 32 : 128;
+};
+
+struct Weights {
+  Weights(Random& random, const WeightsCase& asked, std::size_t blocks, std::size_t block_size, std::size_t panels)
+      : asked(asked),
+        panels(panels),
+        packed(random.bytes(panels * panel_columns * blocks * block_size * stored_bits(asked.form) / 8)),
+        scale(random, asked.scales, panels, blocks, 0.1F),
+        bias(random.values(panels * panel_columns, 1)) {
+    if (asked.minimums) minimums = StoredNumbers(random, *asked.minimums, panels, blocks, 0.5F);
+    if (asked.form == WeightForm::small_bytes) {
+      for (std::uint8_t& value : packed) value &= 127;
+    }
+    if (!asked.has_zero_points) return;
+    zero_points = random.bytes(scale.floats.size());
+    const bool is_narrow = stored_bits(asked.form) < 8 && asked.form != WeightForm::coded_nibbles;
+    const unsigned mask = is_narrow ? (1U << stored_bits(asked.form)) - 1 : 255;
+    for (std::uint8_t& point : zero_points) point &= mask;
   }
 
   std::vector<float> product(const BlockKernels& kernels, const BlockRows& rows) const {
     std::vector<float> out(rows.count * panels * panel_columns, -1);
     const BlockProduct all{.rows = rows,
+                           .form = asked.form,
                            .weights = packed.data(),
-                           .weight_scale = scale.data(),
+                           .coded_values = coded_values.data(),
+                           .weight_scale = scale.view(),
+                           .minimums = minimums.floats.empty() ? BlockNumbers() : minimums.view(),
                            .zero_points = zero_points.empty() ? nullptr : zero_points.data(),
+                           .zero_point = asked.zero_point,
                            .bias = bias.data(),
                            .out = out.data(),
                            .out_stride = panels * panel_columns,
                            .first_panel = 0,
                            .last_panel = panels};
-    (bits == 4 ? kernels.product_of_4_bits : kernels.product_of_8_bits)(all);
+    kernels.block_product(all);
     return out;
   }
 
-  std::size_t bits, panels;
+  [[nodiscard]] int at(std::size_t k, std::size_t column) const {
+    const std::uint8_t stored = stored_weight(asked.form, packed.data(), k, column);
+    return asked.form == WeightForm::coded_nibbles ? coded_values[stored] : stored;
+  }
+
+  WeightsCase asked;
+  std::size_t panels;
   std::vector<std::uint8_t> packed, zero_points;
-  std::vector<float> scale, bias;
+  std::vector<std::uint8_t> coded_values{1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 255};
+  StoredNumbers scale, minimums;
+  std::vector<float> bias;
 };
 
 struct ProductCase {
-  std::size_t bits, inner, block_size;
-  bool has_zero_points;
+  std::size_t inner, block_size;
+  WeightsCase weights;
 };
+
+constexpr Numbers floats = Numbers::floats, halves = Numbers::halves, steps = Numbers::steps;
+constexpr WeightForm nibbles = WeightForm::nibbles, coded_nibbles = WeightForm::coded_nibbles,
+                     six_bits = WeightForm::six_bits, small_bytes = WeightForm::small_bytes, bytes = WeightForm::bytes;
 
 class BlockProducts : public testing::TestWithParam<ProductCase> {};
 
 // The sums of a block are exact, and added to each other in one order: so all tables have the same bits.
 TEST_P(BlockProducts, HaveTheSameBitsInEveryTableForAnyNumberOfRows) {
-  const auto [bits, inner, block_size, has_zero_points] = GetParam();
+  const auto [inner, block_size, asked] = GetParam();
   Random random(1);
-  constexpr std::size_t most = 17;
+  constexpr std::size_t most = 35;
   const std::vector<float> values = random.values(most * inner, 2);
   const QuantizedRows all(plain_block_kernels(), values, most, block_size);
-  const Weights weights(random, bits, all.rows.blocks, block_size, 3, has_zero_points);
+  const Weights weights(random, asked, all.rows.blocks, block_size, 3);
   const std::vector<float> expected = weights.product(plain_block_kernels(), all.rows);
   for (const BlockKernels* kernels : runnable_block_kernels()) {
     SCOPED_TRACE(std::string(kernels->name));
@@ -122,23 +189,22 @@ TEST_P(BlockProducts, HaveTheSameBitsInEveryTableForAnyNumberOfRows) {
 }
 
 TEST_P(BlockProducts, AreThoseOfTheNumbersThatBytesStandFor) {
-  const auto [bits, inner, block_size, has_zero_points] = GetParam();
+  const auto [inner, block_size, asked] = GetParam();
   Random random(2);
   const std::vector<float> values = random.values(2 * inner, 2);
   const QuantizedRows all(plain_block_kernels(), values, 2, block_size);
-  const Weights weights(random, bits, all.rows.blocks, block_size, 1, has_zero_points);
+  const Weights weights(random, asked, all.rows.blocks, block_size, 1);
   const std::vector<float> got = weights.product(plain_block_kernels(), all.rows);
   for (std::size_t row = 0; row < 2; ++row) {
     for (std::size_t column = 0; column < panel_columns; ++column) {
       double exact = weights.bias[column], size = 0;
       for (std::size_t k = 0; k < inner; ++k) {
         const std::size_t block = k / block_size * panel_columns + column;
-        const std::size_t byte =
-            bits == 8 ? (k / 4 * panel_columns + column) * 4 + k % 4 : (k / 8 * panel_columns + column) * 4 + k % 4;
-        const int packed = weights.packed[byte];
-        const int weight = bits == 8 ? packed : k % 8 < 4 ? packed & 15 : packed >> 4;
-        const int point = has_zero_points ? weights.zero_points[block] : bits == 4 ? 8 : 128;
-        const double one = static_cast<double>(weights.scale[block]) * (weight - point) * values[row * inner + k];
+        const int weight = weights.at(k, column);
+        const int point = asked.has_zero_points ? weights.zero_points[block] : asked.zero_point;
+        const double minimum = asked.minimums ? weights.minimums.floats[block] : 0;
+        const double one =
+            (static_cast<double>(weights.scale.floats[block]) * (weight - point) - minimum) * values[row * inner + k];
         exact += one;
         size += one * one;
       }
@@ -147,26 +213,36 @@ TEST_P(BlockProducts, AreThoseOfTheNumbersThatBytesStandFor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, BlockProducts,
-                         testing::Values(ProductCase{4, 256, 32, false}, ProductCase{4, 384, 128, false},
-                                         ProductCase{4, 100, 32, true}, ProductCase{4, 300, 128, true},
-                                         ProductCase{8, 256, 32, false}, ProductCase{8, 384, 128, true},
-                                         ProductCase{8, 70, 32, false}, ProductCase{4, 40, 16, false},
-                                         ProductCase{4, 512, 256, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, BlockProducts,
+    testing::Values(
+        ProductCase{256, 32, {nibbles}}, ProductCase{384, 128, {nibbles}}, ProductCase{100, 32, {nibbles, true}},
+        ProductCase{300, 128, {nibbles, true}}, ProductCase{256, 32, {bytes}}, ProductCase{384, 128, {bytes, true}},
+        ProductCase{70, 32, {bytes}}, ProductCase{40, 16, {nibbles}}, ProductCase{512, 256, {nibbles, true}},
+        ProductCase{256, 32, {nibbles, false, halves}}, ProductCase{256, 32, {nibbles, false, steps, steps, 0}},
+        ProductCase{256, 16, {nibbles, false, floats, steps, 0}}, ProductCase{256, 32, {nibbles, true, halves, halves}},
+        ProductCase{128, 32, {small_bytes, false, halves, floats, 0}},
+        ProductCase{256, 16, {small_bytes, false, steps}}, ProductCase{256, 16, {bytes, false, steps, halves}},
+        ProductCase{256, 16, {six_bits, false, steps}}, ProductCase{300, 32, {six_bits, false, halves}},
+        ProductCase{256, 32, {six_bits, false, steps, steps, 0}}, ProductCase{2048, 64, {six_bits, true}},
+        ProductCase{256, 32, {coded_nibbles, false, halves}}, ProductCase{80, 16, {coded_nibbles, true}},
+        ProductCase{2048, 32, {nibbles, false, steps, steps, 0}},
+        ProductCase{2048, 16, {coded_nibbles, true, halves, floats}}));
 
 // Bytes of the largest products, so many that words or saturated sums would show.
 TEST(BlockKernels, AddTheLargestBytesUpExactly) {
   constexpr std::size_t block_size = 256;
-  for (const std::size_t bits : {4, 8}) {
+  for (const WeightForm form : {nibbles, coded_nibbles, six_bits, small_bytes, WeightForm::bytes}) {
     std::vector<std::int8_t> bytes(block_size, -127);
     std::vector<float> one(1, 1);
     std::vector<std::int32_t> sum(1, 127 * 256);
     Random random(3);
-    Weights weights(random, bits, 1, block_size, 1, false);
-    std::ranges::fill(weights.packed, std::uint8_t{255});
-    std::ranges::fill(weights.scale, 1.0F);
+    Weights weights(random, {.form = form, .zero_point = 1}, 1, block_size, 1);
+    const bool is_small = form == small_bytes;
+    std::ranges::fill(weights.packed, static_cast<std::uint8_t>(is_small ? 127 : 255));
+    std::ranges::fill(weights.scale.floats, 1.0F);
     std::ranges::fill(weights.bias, 0.0F);
-    const float expected = bits == 4 ? -127.0F * 256 * 7 : -127.0F * 256 * 127;
+    const float expected = -127.0F * 256 * static_cast<float>(weights.at(0, 0) - 1);
     for (const BlockKernels* kernels : runnable_block_kernels()) {
       SCOPED_TRACE(std::string(kernels->name));
       const std::vector<float> got =
@@ -204,7 +280,7 @@ TEST(BlockKernels, QuantizeWhatIsNoNumberToNone) {
       EXPECT_TRUE(std::isnan(rows.scale[0]));
       EXPECT_FLOAT_EQ(rows.scale[1], 1.0F / 127);
       Random random(5);
-      const Weights weights(random, 4, 2, 32, 1, false);
+      const Weights weights(random, {}, 2, 32, 1);
       for (const float product : weights.product(*kernels, rows.rows)) EXPECT_TRUE(std::isnan(product));
     }
     const QuantizedRows zeros(*kernels, std::vector<float>(32, 1e-35F), 1, 32);
@@ -280,6 +356,40 @@ TEST(BlockKernels, MultiplyFloat16AsFloats) {
       kernels->float_product(product);
       product.values = nullptr;
       product.half_values = halves.data();
+      product.out = got.data();
+      kernels->float_product(product);
+      ASSERT_EQ(got, expected) << count << " rows";
+    }
+  }
+}
+
+TEST(BlockKernels, MultiplyBfloat16AsFloats) {
+  Random random(12);
+  constexpr std::size_t inner = 19, columns = 64, most = 15;
+  const std::vector<float> rows = random.values(most * inner, 1);
+  std::vector<float> values = random.values(inner * columns, 1);
+  std::vector<std::uint16_t> upper(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    upper[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
+    values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(upper[i]) << 16);
+  }
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (std::size_t count = 1; count <= most; ++count) {
+      std::vector<float> expected(count * columns), got(count * columns);
+      FloatProduct product{.rows = rows.data(),
+                           .row_stride = inner,
+                           .row_count = count,
+                           .inner = inner,
+                           .values = values.data(),
+                           .value_stride = columns,
+                           .factors = nullptr,
+                           .out = expected.data(),
+                           .out_stride = columns,
+                           .columns = columns};
+      kernels->float_product(product);
+      product.values = nullptr;
+      product.bfloat16_values = upper.data();
       product.out = got.data();
       kernels->float_product(product);
       ASSERT_EQ(got, expected) << count << " rows";

@@ -1,10 +1,12 @@
 #include "small_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -75,10 +77,17 @@ class Maker {
     return is_there ? std::optional(norm(size)) : std::nullopt;
   }
 
-  Projection projection(std::size_t inner, std::size_t columns) {
+  Projection projection(std::size_t inner, std::size_t columns) { return projection(sizes_.weights, inner, columns); }
+
+  // Of a value or a gate.
+  Projection other_projection(std::size_t inner, std::size_t columns) {
+    const std::string& kind = sizes_.value_and_gate_weights;
+    return projection(kind.empty() ? sizes_.weights : kind, inner, columns);
+  }
+
+  Projection projection(const std::string& kind, std::size_t inner, std::size_t columns) {
     const std::vector<float> bias = sizes_.has_biases ? random_.values(columns, 0.3F) : std::vector<float>();
     const float spread = 1.5F / std::sqrt(static_cast<float>(inner));
-    const std::string& kind = sizes_.weights;
     if (kind.starts_with("int")) {
       QuantizedColumns part{.bits = kind[3] == '4' ? 4U : 8U,
                             .block_size = static_cast<std::size_t>(std::stoul(kind.substr(5))),
@@ -89,13 +98,29 @@ class Maker {
       std::vector<float> scales = random_.values(columns * blocks, 0.2F, 1);
       for (float& scale : scales) scale *= spread / (part.bits == 4 ? 4.6F : 74);
       const std::vector<std::uint8_t> points = random_.bytes(columns * ((blocks * part.bits + 7) / 8));
+      std::vector<float> minimums;
       part.values = values.data();
       part.scales = scales.data();
       if (kind.ends_with("z")) part.zero_points = points.data();
+      if (kind.ends_with("m")) {
+        minimums = random_.values(columns * blocks, 0.1F * spread);
+        part.minimums = minimums.data();
+      }
       return BlockLinear(std::span(&part, 1), bias);
     }
-    const std::vector<float> values = random_.values(inner * columns, spread);
+    std::vector<float> values = random_.values(inner * columns, spread);
     const PlainWeights plain{values.data(), inner, columns, false};
+    if (kind.starts_with("stored")) {
+      const bool is_half = kind == "stored-fp16";
+      const std::uint32_t kept = is_half ? 0xFFFFE000 : 0xFFFF0000;
+      for (float& value : values) {
+        // The smallest numbers of float16 have fewer bits.
+        value = std::abs(value) < 0x1p-14F ? 0 : std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & kept);
+      }
+      const auto type = small_float_of(std::span(&plain, 1));
+      if (type != (is_half ? SmallFloat::float16 : SmallFloat::bfloat16)) throw std::logic_error(kind);
+      return SmallFloatLinear(*type, std::span(&plain, 1), bias);
+    }
     const auto precision = kind == "bf16" ? Precision::bf16 : Precision::fp32;
     return Linear(precision, std::span(&plain, 1), bias);
   }
@@ -107,9 +132,10 @@ class Maker {
     layer.attention_input_norm = norm(hidden);
     layer.attention_branch_norm = norm_if(sizes_.has_branch_norms, hidden);
     if (sizes_.splits_query_key_value) {
-      for (const std::size_t columns : {queries, keys, keys}) {
-        layer.query_key_value.push_back({projection(hidden, columns), layer.columns});
-        layer.columns += layer.query_key_value.back().projection.padded_columns();
+      for (const Projection& part :
+           {projection(hidden, queries), projection(hidden, keys), other_projection(hidden, keys)}) {
+        layer.query_key_value.push_back({part, layer.columns});
+        layer.columns += part.padded_columns();
       }
       layer.key_column = layer.query_key_value[1].first_column;
       layer.value_column = layer.query_key_value[2].first_column;
@@ -131,7 +157,7 @@ class Maker {
     layer.attention_output = projection(queries, hidden);
     layer.feed_forward_input_norm = norm(hidden);
     layer.feed_forward_branch_norm = norm_if(sizes_.has_branch_norms, hidden);
-    if (sizes_.is_gated) layer.gate = projection(hidden, sizes_.intermediate_size);
+    if (sizes_.is_gated) layer.gate = other_projection(hidden, sizes_.intermediate_size);
     layer.up = projection(hidden, sizes_.intermediate_size);
     layer.activation = sizes_.activation;
     layer.down = projection(sizes_.intermediate_size, hidden);
@@ -330,37 +356,46 @@ DecoderWeights random_weights(const SmallDecoder& sizes, unsigned seed) {
 }
 
 std::vector<SmallDecoder> small_decoders() {
-  return {{.name = "fp32"},
-          {.name = "bf16", .weights = "bf16", .has_biases = true},
-          {.name = "int4_32", .weights = "int4-32", .ties_tokens = true},
-          {.name = "int4_128_zero_points", .hidden_size = 160, .intermediate_size = 200, .weights = "int4-128-z"},
-          {.name = "int8_32", .weights = "int8-32", .has_half_cache = true, .has_biases = true},
-          {.name = "int8_16_zero_points", .weights = "int8-16-z", .splits_query_key_value = true},
-          {.name = "half_cache", .has_half_cache = true},
-          {.name = "one_head", .heads = 1, .kv_heads = 1, .head_size = 64},
-          {.name = "many_heads", .heads = 6, .kv_heads = 6, .head_size = 20, .hidden_size = 70, .rotary_dimensions = 8},
-          {.name = "gemma",
-           .weights = "int4-32",
-           .normalizes_heads = true,
-           .has_branch_norms = true,
-           .ties_tokens = true,
-           .window = 9,
-           .soft_cap = 3,
-           .logit_soft_cap = 5,
-           .token_scale = 8,
-           .activation = Activation::tanh_gelu},
-          {.name = "window_of_one", .window = 1},
-          {.name = "interleaved", .rotary_dimensions = 10, .interleaved = true, .window = 70},
-          {.name = "without_gate", .is_gated = false, .splits_query_key_value = true, .activation = Activation::relu},
-          {.name = "olmo2", .weights = "int8-32", .has_branch_norms = true, .normalizes_all_heads = true},
-          {.name = "granite", .weights = "int4-32", .token_scale = 12, .branch_factor = 0.7F, .logit_divisor = 8},
-          {.name = "gpt2",
-           .rotary_dimensions = 0,
-           .is_gated = false,
-           .has_biases = true,
-           .activation = Activation::tanh_gelu,
-           .has_position_table = true},
-          {.name = "without_positions", .weights = "bf16", .rotary_dimensions = 0, .activation = Activation::gelu}};
+  return {
+      {.name = "fp32"},
+      {.name = "bf16", .weights = "bf16", .has_biases = true},
+      {.name = "int4_32", .weights = "int4-32", .ties_tokens = true},
+      {.name = "int4_128_zero_points", .hidden_size = 160, .intermediate_size = 200, .weights = "int4-128-z"},
+      {.name = "int8_32", .weights = "int8-32", .has_half_cache = true, .has_biases = true},
+      {.name = "int8_16_zero_points", .weights = "int8-16-z", .splits_query_key_value = true},
+      {.name = "int4_32_minimums", .weights = "int4-32-m", .has_biases = true, .ties_tokens = true},
+      {.name = "mixed", .weights = "int4-32-m", .value_and_gate_weights = "int8-16", .splits_query_key_value = true},
+      {.name = "stored_bf16", .weights = "stored-bf16", .has_biases = true, .ties_tokens = true},
+      {.name = "stored_fp16", .weights = "stored-fp16"},
+      {.name = "blocks_and_floats",
+       .weights = "int8-32",
+       .value_and_gate_weights = "fp32",
+       .splits_query_key_value = true},
+      {.name = "half_cache", .has_half_cache = true},
+      {.name = "one_head", .heads = 1, .kv_heads = 1, .head_size = 64},
+      {.name = "many_heads", .heads = 6, .kv_heads = 6, .head_size = 20, .hidden_size = 70, .rotary_dimensions = 8},
+      {.name = "gemma",
+       .weights = "int4-32",
+       .normalizes_heads = true,
+       .has_branch_norms = true,
+       .ties_tokens = true,
+       .window = 9,
+       .soft_cap = 3,
+       .logit_soft_cap = 5,
+       .token_scale = 8,
+       .activation = Activation::tanh_gelu},
+      {.name = "window_of_one", .window = 1},
+      {.name = "interleaved", .rotary_dimensions = 10, .interleaved = true, .window = 70},
+      {.name = "without_gate", .is_gated = false, .splits_query_key_value = true, .activation = Activation::relu},
+      {.name = "olmo2", .weights = "int8-32", .has_branch_norms = true, .normalizes_all_heads = true},
+      {.name = "granite", .weights = "int4-32", .token_scale = 12, .branch_factor = 0.7F, .logit_divisor = 8},
+      {.name = "gpt2",
+       .rotary_dimensions = 0,
+       .is_gated = false,
+       .has_biases = true,
+       .activation = Activation::tanh_gelu,
+       .has_position_table = true},
+      {.name = "without_positions", .weights = "bf16", .rotary_dimensions = 0, .activation = Activation::gelu}};
 }
 
 CachedRow::CachedRow(const Decoder& decoder, std::size_t capacity) {

@@ -15,8 +15,11 @@ struct SmallDecoder {
   std::string name;
   std::size_t heads = 4, kv_heads = 2, head_size = 16, hidden_size = 64, intermediate_size = 96, layers = 2;
   std::size_t vocabulary = 75;
-  std::string weights = "fp32";        ///< fp32, bf16, or int4-BLOCK and int8-BLOCK, with zero points: int4-BLOCK-z
-  std::size_t rotary_dimensions = 16;  ///< 0: none
+  /// fp32, bf16, stored-bf16 and stored-fp16 (computed in fp32), or int4-BLOCK and int8-BLOCK; with zero points:
+  /// int4-BLOCK-z, with minimums: int4-BLOCK-m.
+  std::string weights = "fp32";
+  std::string value_and_gate_weights = {};  ///< empty: as `weights`
+  std::size_t rotary_dimensions = 16;       ///< 0: none
   bool interleaved = false, has_half_cache = false, normalizes_heads = false, has_branch_norms = false;
   bool is_gated = true, has_biases = false, ties_tokens = false, splits_query_key_value = false;
   std::size_t window = 0;  ///< of the first layer

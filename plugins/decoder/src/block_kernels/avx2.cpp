@@ -17,8 +17,7 @@ extern const BlockKernels avx2_block_kernels;
 const BlockKernels avx2_block_kernels{
     .name = "avx2",
     .can_run = can_run,
-    .product_of_4_bits = block_product_of<BlockKind<Vectors256, NibbleMadd, 4, 2>>,
-    .product_of_8_bits = block_product_of<BlockKind<Vectors256, ByteMadd, 8, 2>>,
+    .block_products = block_products_of<Vectors256, SmallMadd, ByteMadd, 2, 2>(),
     .quantize = quantize_row_of<Vectors256>,
     .float_product = float_product_of<Vectors256, 6>,
     .pack_keys = pack_keys_256,

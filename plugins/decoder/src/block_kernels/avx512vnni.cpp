@@ -18,8 +18,7 @@ extern const BlockKernels avx512vnni_block_kernels;
 const BlockKernels avx512vnni_block_kernels{
     .name = "avx512vnni",
     .can_run = can_run,
-    .product_of_4_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 4, 6>>,
-    .product_of_8_bits = block_product_of<BlockKind<Vectors512, DotInstruction, 8, 6>>,
+    .block_products = block_products_of<Vectors512, DotInstruction, DotInstruction, 6, 5>(),
     .quantize = quantize_row_of<Vectors512>,
     .float_product = float_product_of<Vectors512, 14>,
     .pack_keys = pack_keys_512,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -26,21 +27,53 @@ struct BlockRows {
   }
 };
 
-/// out[r][c] = the sum over blocks of row_scale * weight_scale * sum(row byte * (weight - zero point)), plus bias[c].
-/// The inner sum is exact; the outer one is accumulated in float32, a block after the other.
-///
-/// Packed weights are unsigned: 4 bits as [panel][inner / 8][32][4], where the lower half of byte i is element i and
-/// the upper half element i + 4; 8 bits as [panel][inner / 4][32][4].
+/// A number for each block of each column, [panel][blocks][32], in one of three forms.
+struct BlockNumbers {
+  const float* floats = nullptr;
+  const std::uint16_t* halves = nullptr;  ///< float16
+  const std::int8_t* steps = nullptr;     ///< the number is steps * step_size
+  const float* step_size = nullptr;  ///< [panel][blocks >> step_shift][32]; blocks is a multiple of 1 << step_shift
+  std::size_t step_shift = 0;
+
+  [[nodiscard]] bool empty() const noexcept { return floats == nullptr && halves == nullptr && steps == nullptr; }
+};
+
+/// How weights are packed: as unsigned numbers, panel after panel, in steps along `inner`.
+enum class WeightForm : std::uint8_t {
+  nibbles,        ///< 4 bits, [inner / 8][32][4]: the lower half of byte i is element i, the upper half element i + 4
+  coded_nibbles,  ///< the same, as indices of 16 values
+  six_bits,       ///< [inner / 16][3][32][4]: the lower 4 bits of 16 elements, as nibbles; then bits 2 v and 2 v + 1 of
+                  ///< byte i are the upper ones of element 4 v + i
+  small_bytes,    ///< 8 bits of at most 127, [inner / 4][32][4]
+  bytes,          ///< the same, of up to 255
+};
+
+inline constexpr std::size_t weight_forms = 5;
+
+/// Bits that a weight takes. Pure.
+constexpr std::size_t stored_bits(WeightForm form) noexcept {
+  return form == WeightForm::six_bits ? 6 : form == WeightForm::nibbles || form == WeightForm::coded_nibbles ? 4 : 8;
+}
+
+/// out[r][c] = the sum over blocks of row_scale * (weight_scale * sum(row byte * (weight - zero point)) - minimum *
+/// sum(row byte)), plus bias[c]. The inner sums are exact; the outer one is accumulated in float32, a block after the
+/// other.
 struct BlockProduct {
   BlockRows rows;
-  const std::uint8_t* weights;
-  const float* weight_scale;        ///< [panel][blocks][32]
-  const std::uint8_t* zero_points;  ///< [panel][blocks][32]; null: all are 8 for 4 bits, and 128 for 8 bits
-  const float* bias;                ///< [panels * 32], or null
-  float* out;                       ///< output, in whole panels; column 0 is that of first_panel
-  std::size_t out_stride;
-  std::size_t first_panel, last_panel;  ///< the last one is left out
+  WeightForm form = WeightForm::nibbles;
+  const std::uint8_t* weights = nullptr;
+  const std::uint8_t* coded_values = nullptr;  ///< of coded_nibbles: 16
+  BlockNumbers weight_scale = {};
+  BlockNumbers minimums = {};                 ///< empty: of 0
+  const std::uint8_t* zero_points = nullptr;  ///< [panel][blocks][32]; null: all are zero_point
+  std::uint8_t zero_point = 0;                ///< 0 or a power of two
+  const float* bias = nullptr;                ///< [panels * 32], or null
+  float* out = nullptr;                       ///< output, in whole panels; column 0 is that of first_panel
+  std::size_t out_stride = 0;
+  std::size_t first_panel = 0, last_panel = 0;  ///< the last one is left out
 };
+
+using BlockProductFunction = void (*)(const BlockProduct&) noexcept;
 
 /// out[r][c] = out[r][c] * factors[r] + the sum over k of rows[r][k] * values[k][c], accumulated in this order.
 struct FloatProduct {
@@ -48,7 +81,8 @@ struct FloatProduct {
   std::size_t row_stride, row_count;
   std::size_t inner;
   const float* values;
-  const std::uint16_t* half_values = nullptr;  ///< float16 in the place of `values`; null: `values` it is
+  const std::uint16_t* half_values = nullptr;      ///< float16 in the place of `values`
+  const std::uint16_t* bfloat16_values = nullptr;  ///< bfloat16 in the place of both
   std::size_t value_stride;
   const float* factors;  ///< null: of 0, and `out` is not read
   float* out;
@@ -69,8 +103,7 @@ struct ScoreBlock {
 struct BlockKernels {
   std::string_view name;  ///< as GPUX_DECODER_ISA calls it
   bool (*can_run)() noexcept;
-  void (*product_of_4_bits)(const BlockProduct&) noexcept;
-  void (*product_of_8_bits)(const BlockProduct&) noexcept;
+  std::array<BlockProductFunction, weight_forms> block_products;  ///< by WeightForm
   /// 127 steps from 0 to the largest magnitude of each block, to the nearest. Writes whole blocks, as BlockRows has
   /// them.
   void (*quantize)(const float* values, std::size_t count, std::size_t block_size, std::int8_t* bytes, float* scale,
@@ -88,6 +121,10 @@ struct BlockKernels {
   float (*softmax)(const ScoreBlock& block, float& largest, float& sum) noexcept;
   void (*to_half)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   void (*from_half)(const std::uint16_t* values, std::size_t count, float* out) noexcept;
+
+  void block_product(const BlockProduct& product) const noexcept {
+    block_products[static_cast<std::size_t>(product.form)](product);
+  }
 };
 
 /// The best that this processor runs, or the one that the environment variable GPUX_DECODER_ISA names. Throws

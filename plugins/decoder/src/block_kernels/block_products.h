@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "block_kernels/block_kernels.h"
+#include "block_kernels/widened.h"
 #include "kernels/vectors.h"
 
 namespace gpux_cpu::decoder {
@@ -28,8 +30,8 @@ struct DotInstruction {
   }
 };
 
-/// For weights of 4 bits, of which two products fit into 16 bits.
-struct NibbleMadd {
+/// For weights of at most 127, of which two products fit into 16 bits.
+struct SmallMadd {
   template <typename Vectors>
   static void add(typename Vectors::Integers& sum, typename Vectors::Integers weights,
                   typename Vectors::Integers row) noexcept {
@@ -64,14 +66,83 @@ struct ByteMadd {
   }
 };
 
-template <typename Vectors_, typename Dot_, std::size_t bits_, std::size_t max_rows_, std::size_t stored_bits_ = bits_>
+/// Of 16 values, those that the bytes are indices of.
+template <typename Vectors>
+inline typename Vectors::Integers looked_up(const std::uint8_t* values, typename Vectors::Integers indices) noexcept {
+  typename Vectors::Integers table, found;
+  if constexpr (Vectors::lanes == 16) {
+    asm("vbroadcasti32x4 %1, %0" : "=v"(table) : "m"(*reinterpret_cast<const Lanes<std::uint8_t, Vectors>*>(values)));
+  } else {
+    struct Values {
+      std::uint8_t values[16];
+    };
+
+    asm("vbroadcasti128 %1, %0" : "=x"(table) : "m"(*reinterpret_cast<const Values*>(values)));
+  }
+  asm("vpshufb %2, %1, %0" : "=v"(found) : "v"(table), "v"(indices));
+  return found;
+}
+
+/// How weights of a form become bytes, in steps of `depth` elements of each column: `parts` vectors of four elements.
+/// A step of a panel has `rows` rows of 128 bytes.
+struct ByteLoader {
+  static constexpr std::size_t depth = 4, rows = 1, parts = 1;
+
+  template <typename Vectors>
+  static typename Vectors::Integers bytes(const std::uint8_t* from, std::size_t /*part*/,
+                                          const std::uint8_t* /*coded_values*/) noexcept {
+    return load<typename Vectors::Integers>(from);
+  }
+};
+
+struct NibbleLoader {
+  static constexpr std::size_t depth = 8, rows = 1, parts = 2;
+
+  template <typename Vectors>
+  static typename Vectors::Integers bytes(const std::uint8_t* from, std::size_t part,
+                                          const std::uint8_t* /*coded_values*/) noexcept {
+    using Integers = typename Vectors::Integers;
+    const auto both = load<Integers>(from);
+    return (part == 0 ? both : both >> 4) & (Integers{} + 0x0F0F0F0F);
+  }
+};
+
+struct CodedLoader {
+  static constexpr std::size_t depth = 8, rows = 1, parts = 2;
+
+  template <typename Vectors>
+  static typename Vectors::Integers bytes(const std::uint8_t* from, std::size_t part,
+                                          const std::uint8_t* coded_values) noexcept {
+    return looked_up<Vectors>(coded_values, NibbleLoader::bytes<Vectors>(from, part, nullptr));
+  }
+};
+
+struct SixBitLoader {
+  static constexpr std::size_t depth = 16, rows = 3, parts = 4;
+
+  template <typename Vectors>
+  static typename Vectors::Integers bytes(const std::uint8_t* from, std::size_t part,
+                                          const std::uint8_t* /*coded_values*/) noexcept {
+    using Integers = typename Vectors::Integers;
+    constexpr std::size_t row_bytes = panel_columns * 4;
+    const Integers lower = NibbleLoader::bytes<Vectors>(from + part / 2 * row_bytes, part % 2, nullptr);
+    const auto upper = load<Integers>(from + 2 * row_bytes);
+    const Integers placed = part == 0 ? upper << 4 : part == 1 ? upper << 2 : part == 2 ? upper : upper >> 2;
+    return lower | (placed & (Integers{} + 0x30303030));
+  }
+};
+
+template <typename Vectors_, typename Dot_, typename Loader_, std::size_t max_rows_, std::size_t max_unpacked_rows,
+          bool is_unpacked_ = false>
 struct BlockKind {
   using Vectors = Vectors_;
   using Dot = Dot_;
-  static constexpr std::size_t bits = bits_, max_rows = max_rows_;
-  static constexpr std::size_t stored_bits = stored_bits_;  // 8 for weights of 4 bits that were unpacked
-  static constexpr std::size_t depth = 32 / stored_bits;    // elements of a column in a step
-  using Unpacked = BlockKind<Vectors, Dot, bits, max_rows, 8>;
+  using Loader = Loader_;
+  static constexpr std::size_t max_rows = max_rows_;
+  static constexpr bool is_unpacked = is_unpacked_;  // the weights are a copy in the nearest cache
+  static constexpr bool is_packed = Loader::parts > 1;
+  static constexpr std::size_t step_bytes = Loader::rows * panel_columns * 4;
+  using Unpacked = BlockKind<Vectors, Dot, ByteLoader, max_unpacked_rows, max_unpacked_rows, true>;
 };
 
 /// Some blocks of a panel: their weights, and memory to fetch meanwhile, `ahead_step` bytes in each step.
@@ -80,23 +151,13 @@ struct PanelPart {
   const std::uint8_t* weights;
   const char* ahead;
   std::size_t ahead_step;
+  BlockNumbers scale, minimums;
+  std::size_t first_number;  ///< index of first_block in both
 };
 
 template <typename Vectors>
 inline typename Vectors::Floats spread_float(const float* from) noexcept {
   return __builtin_bit_cast(typename Vectors::Floats, spread<Vectors>(from));
-}
-
-/// A byte in each lane.
-template <typename Vectors>
-inline typename Vectors::Integers widened(const std::uint8_t* from) noexcept {
-  struct Bytes {
-    std::uint8_t bytes[Vectors::lanes];
-  };
-
-  typename Vectors::Integers value;
-  asm("vpmovzxbd %1, %0" : "=v"(value) : "m"(*reinterpret_cast<const Bytes*>(from)));
-  return value;
 }
 
 /// `chains`: how many sums each element has, which are added at the end of a block: with few rows, one would wait for
@@ -107,19 +168,18 @@ void block_tile(const BlockProduct& product, const PanelPart& part, std::size_t 
   using Vectors = typename Kind::Vectors;
   using Integers = typename Vectors::Integers;
   using Floats = typename Vectors::Floats;
-  constexpr std::size_t lanes = Vectors::lanes, chains = Kind::stored_bits == 4 && rows <= 3 && lanes == 16 ? 2 : 1;
-  constexpr int zero_point_bits = Kind::bits - 1;
+  using Loader = typename Kind::Loader;
+  constexpr std::size_t lanes = Vectors::lanes, chains = Kind::is_packed && rows <= 3 && lanes == 16 ? 2 : 1;
+  const int zero_point_shift = product.zero_point == 0 ? -1 : __builtin_ctz(product.zero_point);
   const BlockRows& given = product.rows;
   const std::size_t blocks = given.blocks, stride = given.stride();
   const std::uint8_t* weights = part.weights + column * 4;
-  const std::size_t first_scale = (part.panel * blocks + part.first_block) * panel_columns + column;
-  const float* weight_scale = product.weight_scale + first_scale;
-  const std::uint8_t* zero_points = product.zero_points == nullptr ? nullptr : product.zero_points + first_scale;
+  const std::size_t panel_block = part.panel * blocks;
+  const bool has_minimums = !part.minimums.empty();
   const std::int8_t* row = given.bytes + first_row * stride + part.first_block * given.block_size;
   const float* row_scale = given.scale + first_row * blocks;
   const std::int32_t* row_sum = given.negative_sum + first_row * blocks;
   const char* ahead = part.ahead;
-  const Integers half = Integers{} + 0x0F0F0F0F;
   const std::size_t out_column = (part.panel - product.first_panel) * panel_columns + column;
   float* out = product.out + first_row * product.out_stride + out_column;
   Floats left[rows], right[rows];
@@ -136,62 +196,58 @@ void block_tile(const BlockProduct& product, const PanelPart& part, std::size_t 
 #pragma GCC unroll 1
   for (std::size_t block = part.first_block; block < part.last_block; ++block) {
     Integers left_sum[chains][rows], right_sum[chains][rows];
-    if (zero_points == nullptr) {
+    if (product.zero_points == nullptr && zero_point_shift < 0) {
+#pragma GCC unroll 6
+      for (std::size_t i = 0; i < rows; ++i) left_sum[0][i] = right_sum[0][i] = Integers{};
+    } else if (product.zero_points == nullptr) {
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) {
-        left_sum[0][i] = right_sum[0][i] = spread<Vectors>(row_sum + i * blocks + block) << zero_point_bits;
+        left_sum[0][i] = right_sum[0][i] = spread<Vectors>(row_sum + i * blocks + block) << zero_point_shift;
       }
     } else {
-      const Integers left_zero = widened<Vectors>(zero_points), right_zero = widened<Vectors>(zero_points + lanes);
+      const std::uint8_t* const zero_points = product.zero_points + (panel_block + block) * panel_columns + column;
+      const Integers left_zero = load_as_integers<Vectors>(zero_points),
+                     right_zero = load_as_integers<Vectors>(zero_points + lanes);
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) {
         const Integers sum = spread<Vectors>(row_sum + i * blocks + block);
         left_sum[0][i] = sum * left_zero;
         right_sum[0][i] = sum * right_zero;
       }
-      zero_points += panel_columns;
     }
     if constexpr (chains == 2) {
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) left_sum[1][i] = right_sum[1][i] = Integers{};
     }
 #pragma GCC unroll 1
-    for (std::size_t k = 0; k < given.block_size; k += Kind::depth) {
-      if (Kind::stored_bits == Kind::bits) {
-        // Where one tile fetches all of it, these are two lines.
-        __builtin_prefetch(ahead);
-        __builtin_prefetch(ahead + part.ahead_step / 2);
-        ahead += part.ahead_step;
-      }
-      const auto left_weights = load<Integers>(weights), right_weights = load<Integers>(weights + lanes * 4);
-      if constexpr (Kind::stored_bits == 8) {
-#pragma GCC unroll 6
-        for (std::size_t i = 0; i < rows; ++i) {
-          const Integers values = spread<Vectors>(row + i * stride);
-          Kind::Dot::template add<Vectors>(left_sum[0][i], left_weights, values);
-          Kind::Dot::template add<Vectors>(right_sum[0][i], right_weights, values);
-        }
-      } else {
-        const Integers left_low = left_weights & half, right_low = right_weights & half;
-#pragma GCC unroll 6
-        for (std::size_t i = 0; i < rows; ++i) {
-          const Integers values = spread<Vectors>(row + i * stride);
-          Kind::Dot::template add<Vectors>(left_sum[0][i], left_low, values);
-          Kind::Dot::template add<Vectors>(right_sum[0][i], right_low, values);
-        }
-        const Integers left_high = (left_weights >> 4) & half, right_high = (right_weights >> 4) & half;
-#pragma GCC unroll 6
-        for (std::size_t i = 0; i < rows; ++i) {
-          const Integers values = spread<Vectors>(row + i * stride + 4);
-          Kind::Dot::template add<Vectors>(left_sum[chains - 1][i], left_high, values);
-          Kind::Dot::template add<Vectors>(right_sum[chains - 1][i], right_high, values);
+    for (std::size_t k = 0; k < given.block_size; k += Loader::depth) {
+      if constexpr (!Kind::is_unpacked) {
+        // Where one tile fetches all of it, these are two lines for each row.
+#pragma GCC unroll 3
+        for (std::size_t i = 0; i < Loader::rows; ++i) {
+          __builtin_prefetch(ahead);
+          __builtin_prefetch(ahead + part.ahead_step / 2);
+          ahead += part.ahead_step;
         }
       }
-      weights += panel_columns * 4;
-      row += Kind::depth;
+#pragma GCC unroll 4
+      for (std::size_t quad = 0; quad < Loader::parts; ++quad) {
+        const Integers left_weights = Loader::template bytes<Vectors>(weights, quad, product.coded_values);
+        const Integers right_weights = Loader::template bytes<Vectors>(weights + lanes * 4, quad, product.coded_values);
+#pragma GCC unroll 6
+        for (std::size_t i = 0; i < rows; ++i) {
+          const Integers values = spread<Vectors>(row + i * stride + 4 * quad);
+          Kind::Dot::template add<Vectors>(left_sum[quad % chains][i], left_weights, values);
+          Kind::Dot::template add<Vectors>(right_sum[quad % chains][i], right_weights, values);
+        }
+      }
+      weights += Kind::step_bytes;
+      row += Loader::depth;
     }
-    const auto left_scale = load<Floats>(weight_scale), right_scale = load<Floats>(weight_scale + lanes);
-    weight_scale += panel_columns;
+    const std::size_t number = part.first_number + block - part.first_block;
+    const Floats left_scale = load_numbers<Vectors>(part.scale, number, column),
+                 right_scale = load_numbers<Vectors>(part.scale, number, column + lanes);
+    Floats left_term[rows], right_term[rows];
 #pragma GCC unroll 6
     for (std::size_t i = 0; i < rows; ++i) {
       Integers left_dot = left_sum[0][i], right_dot = right_sum[0][i];
@@ -199,9 +255,24 @@ void block_tile(const BlockProduct& product, const PanelPart& part, std::size_t 
         left_dot += left_sum[1][i];
         right_dot += right_sum[1][i];
       }
+      left_term[i] = __builtin_convertvector(left_dot, Floats) * left_scale;
+      right_term[i] = __builtin_convertvector(right_dot, Floats) * right_scale;
+    }
+    if (has_minimums) {
+      const Floats left_minimum = load_numbers<Vectors>(part.minimums, number, column),
+                   right_minimum = load_numbers<Vectors>(part.minimums, number, column + lanes);
+#pragma GCC unroll 6
+      for (std::size_t i = 0; i < rows; ++i) {
+        const Floats sum = __builtin_convertvector(spread<Vectors>(row_sum + i * blocks + block), Floats);
+        add_product<Floats>(left_term[i], sum, left_minimum);
+        add_product<Floats>(right_term[i], sum, right_minimum);
+      }
+    }
+#pragma GCC unroll 6
+    for (std::size_t i = 0; i < rows; ++i) {
       const Floats scale = spread_float<Vectors>(row_scale + i * blocks + block);
-      add_product<Floats>(left[i], __builtin_convertvector(left_dot, Floats) * left_scale, scale);
-      add_product<Floats>(right[i], __builtin_convertvector(right_dot, Floats) * right_scale, scale);
+      add_product<Floats>(left[i], left_term[i], scale);
+      add_product<Floats>(right[i], right_term[i], scale);
     }
   }
   const bool has_bias = product.bias != nullptr && part.last_block == blocks;
@@ -241,39 +312,71 @@ void for_each_tile(std::size_t rows, const Work& work) noexcept {
   }
 }
 
-/// Weights of 4 bits as bytes, [inner / 4][32][4].
+/// Weights as bytes, [inner / 4][32][4].
+template <typename Kind>
+void unpack(const std::uint8_t* weights, const std::uint8_t* coded_values, std::size_t inner,
+            std::uint8_t* out) noexcept {
+  using Vectors = typename Kind::Vectors;
+  using Loader = typename Kind::Loader;
+  constexpr std::size_t row_bytes = panel_columns * 4, vector_bytes = sizeof(typename Vectors::Integers);
+  for (std::size_t k = 0; k < inner; k += Loader::depth, weights += Kind::step_bytes) {
+    for (std::size_t i = 0; i < row_bytes; i += vector_bytes) {
+#pragma GCC unroll 4
+      for (std::size_t part = 0; part < Loader::parts; ++part) {
+        const typename Vectors::Integers bytes = Loader::template bytes<Vectors>(weights + i, part, coded_values);
+        __builtin_memcpy(out + part * row_bytes + i, &bytes, vector_bytes);
+      }
+    }
+    out += Loader::parts * row_bytes;
+  }
+}
+
+/// The numbers of some blocks of all panels as floats, in `memory` if they are none: once for all tiles.
 template <typename Vectors>
-void unpack_nibbles(const std::uint8_t* weights, std::size_t inner, std::uint8_t* out) noexcept {
-  using Integers = typename Vectors::Integers;
-  const Integers half = Integers{} + 0x0F0F0F0F;
-  constexpr std::size_t step_bytes = panel_columns * 4;
-  for (std::size_t k = 0; k < inner; k += 8, weights += step_bytes, out += 2 * step_bytes) {
-    for (std::size_t i = 0; i < step_bytes; i += sizeof(Integers)) {
-      const auto both = load<Integers>(weights + i);
-      const Integers low = both & half, high = (both >> 4) & half;
-      __builtin_memcpy(out + i, &low, sizeof low);
-      __builtin_memcpy(out + step_bytes + i, &high, sizeof high);
+BlockNumbers widened(const BlockNumbers& numbers, std::size_t first, std::size_t count, float* memory) noexcept {
+  if (numbers.empty()) return {};
+  if (numbers.floats != nullptr) return {.floats = numbers.floats + first * panel_columns};
+  for (std::size_t block = 0; block < count; ++block) {
+    for (std::size_t column = 0; column < panel_columns; column += Vectors::lanes) {
+      const auto values = load_numbers<Vectors>(numbers, first + block, column);
+      __builtin_memcpy(memory + block * panel_columns + column, &values, sizeof values);
     }
   }
+  return {.floats = memory};
 }
 
 /// Many rows make up for unpacking the weights once for all of them, a part that stays in the nearest cache.
 constexpr std::size_t unpacked_inner = 1024;
-constexpr std::size_t rows_to_unpack_for = 32;
+template <typename Kind>
+inline constexpr std::size_t rows_to_unpack_for =
+    std::is_same_v<typename Kind::Loader, NibbleLoader> ? 32 : 4 * Kind::max_rows;
 
 template <typename Kind>
 void unpacked_block_product(const BlockProduct& product) noexcept {
   using Unpacked = typename Kind::Unpacked;
+  using Vectors = typename Kind::Vectors;
   alignas(64) std::uint8_t unpacked[unpacked_inner * panel_columns];
+  constexpr std::size_t most_numbers = unpacked_inner / 8 * panel_columns;
+  alignas(64) float scale[most_numbers], minimums[most_numbers];
   const BlockRows& rows = product.rows;
-  const std::size_t part_blocks = unpacked_inner / rows.block_size, block_bytes = rows.block_size * panel_columns / 2;
+  const std::size_t part_blocks = unpacked_inner / rows.block_size,
+                    block_bytes = rows.block_size / Kind::Loader::depth * Kind::step_bytes;
   constexpr std::size_t columns = 2 * Kind::Vectors::lanes;
   for (std::size_t panel = product.first_panel; panel < product.last_panel; ++panel) {
     for (std::size_t first = 0; first < rows.blocks; first += part_blocks) {
       const std::size_t last = first + part_blocks < rows.blocks ? first + part_blocks : rows.blocks;
-      unpack_nibbles<typename Kind::Vectors>(product.weights + (panel * rows.blocks + first) * block_bytes,
-                                             (last - first) * rows.block_size, unpacked);
-      const PanelPart part{panel, first, last, unpacked, nullptr, 0};
+      unpack<Kind>(product.weights + (panel * rows.blocks + first) * block_bytes, product.coded_values,
+                   (last - first) * rows.block_size, unpacked);
+      const std::size_t number = panel * rows.blocks + first;
+      const PanelPart part{.panel = panel,
+                           .first_block = first,
+                           .last_block = last,
+                           .weights = unpacked,
+                           .ahead = nullptr,
+                           .ahead_step = 0,
+                           .scale = widened<Vectors>(product.weight_scale, number, last - first, scale),
+                           .minimums = widened<Vectors>(product.minimums, number, last - first, minimums),
+                           .first_number = 0};
       for (std::size_t column = 0; column < panel_columns; column += columns) {
         for_each_tile<Unpacked>(rows.count, [&](auto tile, std::size_t row) { tile(product, part, row, column); });
       }
@@ -283,6 +386,9 @@ void unpacked_block_product(const BlockProduct& product) noexcept {
 
 /// Bytes of rows that stay in the second cache while panels pass.
 constexpr std::size_t rows_at_once_bytes = std::size_t{1} << 19;
+
+/// Blocks of a row whose numbers are widened for several tiles: 64 KB of them.
+constexpr std::size_t most_widened_blocks = 512;
 
 template <typename Kind>
 void block_product_of(const BlockProduct& product) noexcept {
@@ -300,8 +406,8 @@ void block_product_of(const BlockProduct& product) noexcept {
     }
     return;
   }
-  if constexpr (Kind::bits == 4) {
-    if (rows >= rows_to_unpack_for && product.rows.block_size <= unpacked_inner) {
+  if constexpr (Kind::is_packed) {
+    if (rows >= rows_to_unpack_for<Kind> && product.rows.block_size <= unpacked_inner) {
       unpacked_block_product<Kind>(product);
       return;
     }
@@ -309,19 +415,46 @@ void block_product_of(const BlockProduct& product) noexcept {
   // The next panel is fetched while this one is multiplied, a part of it in each tile.
   constexpr std::size_t columns = 2 * Kind::Vectors::lanes;
   const std::size_t parts = count * panel_columns / columns;
-  const std::size_t panel_bytes = product.rows.stride() * panel_columns * Kind::bits / 8;
+  const std::size_t panel_bytes = product.rows.stride() / Kind::Loader::depth * Kind::step_bytes;
   const std::size_t ahead_step = (panel_columns * 4 + parts - 1) / parts;
+  alignas(64) float scale[most_widened_blocks * panel_columns], minimums[most_widened_blocks * panel_columns];
+  const std::size_t blocks = product.rows.blocks;
+  const bool widens = count > 2 && blocks <= most_widened_blocks;
   for (std::size_t panel = product.first_panel; panel < product.last_panel; ++panel) {
-    const std::uint8_t* const weights = product.weights + panel * panel_bytes;
-    const auto* const next = reinterpret_cast<const char*>(weights + panel_bytes);
+    PanelPart part{.panel = panel,
+                   .first_block = 0,
+                   .last_block = blocks,
+                   .weights = product.weights + panel * panel_bytes,
+                   .ahead = nullptr,
+                   .ahead_step = ahead_step,
+                   .scale = product.weight_scale,
+                   .minimums = product.minimums,
+                   .first_number = panel * blocks};
+    if (widens) {
+      part.scale = widened<typename Kind::Vectors>(product.weight_scale, panel * blocks, blocks, scale);
+      part.minimums = widened<typename Kind::Vectors>(product.minimums, panel * blocks, blocks, minimums);
+      part.first_number = 0;
+    }
+    const auto* const next = reinterpret_cast<const char*>(part.weights + panel_bytes);
     std::size_t index = 0;
     for (std::size_t column = 0; column < panel_columns; column += columns) {
       for_each_tile<Kind>(rows, [&](auto tile, std::size_t row) {
-        tile(product, {panel, 0, product.rows.blocks, weights, next + panel_bytes * index++ / parts, ahead_step}, row,
-             column);
+        part.ahead = next + panel_bytes * index++ / parts;
+        tile(product, part, row, column);
       });
     }
   }
+}
+
+/// By form. Small: for weights of at most 127. `max_rows` are the rows of a tile, `fewer_rows` where unpacking takes
+/// more registers.
+template <typename Vectors, typename Small, typename Dot, std::size_t max_rows, std::size_t fewer_rows>
+constexpr std::array<BlockProductFunction, weight_forms> block_products_of() noexcept {
+  return {block_product_of<BlockKind<Vectors, Small, NibbleLoader, max_rows, max_rows>>,
+          block_product_of<BlockKind<Vectors, Dot, CodedLoader, fewer_rows, max_rows>>,
+          block_product_of<BlockKind<Vectors, Small, SixBitLoader, fewer_rows, max_rows>>,
+          block_product_of<BlockKind<Vectors, Small, ByteLoader, max_rows, max_rows>>,
+          block_product_of<BlockKind<Vectors, Dot, ByteLoader, max_rows, max_rows>>};
 }
 
 }  // namespace

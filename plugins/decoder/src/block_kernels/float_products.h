@@ -2,35 +2,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "block_kernels/block_kernels.h"
+#include "block_kernels/widened.h"
 #include "kernels/vectors.h"
 
 namespace gpux_cpu::decoder {
 namespace {
 
-/// Float32, or float16 that is widened.
-template <typename Vectors, typename Value>
-inline typename Vectors::Floats load_as_floats(const Value* from) noexcept {
-  using Floats = typename Vectors::Floats;
-  if constexpr (sizeof(Value) == sizeof(float)) {
-    return load<Floats>(from);
-  } else {
-    struct Halves {
-      Value halves[Vectors::lanes];
-    };
-
-    Floats value;
-    asm("vcvtph2ps %1, %0" : "=v"(value) : "m"(*reinterpret_cast<const Halves*>(from)));
-    return value;
-  }
-}
-
 template <typename Value>
 inline const Value* values_of(const FloatProduct& product) noexcept {
-  if constexpr (sizeof(Value) == sizeof(float)) {
+  if constexpr (std::is_same_v<Value, float>) {
     return product.values;
+  } else if constexpr (std::is_same_v<Value, Bfloat16>) {
+    return reinterpret_cast<const Bfloat16*>(product.bfloat16_values);
   } else {
     return product.half_values;
   }
@@ -107,7 +94,9 @@ void product_with(const FloatProduct& product) noexcept {
 
 template <typename Vectors, std::size_t max_rows>
 void float_product_of(const FloatProduct& product) noexcept {
-  if (product.half_values != nullptr) {
+  if (product.bfloat16_values != nullptr) {
+    product_with<Vectors, Bfloat16, max_rows>(product);
+  } else if (product.half_values != nullptr) {
     product_with<Vectors, std::uint16_t, max_rows>(product);
   } else {
     product_with<Vectors, float, max_rows>(product);

@@ -1,23 +1,27 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "block_kernels/block_kernels.h"
+#include "decoder/packed_numbers.h"
 #include "kernels/shared_array.h"
 
 namespace gpux_cpu::decoder {
 
 /// Weights of 4 or 8 bits as com.microsoft.MatMulNBits has them: for each column, blocks of consecutive elements; two
-/// elements of 4 bits in a byte, the lower half first.
+/// elements of 4 bits in a byte, the lower half first. An element is (value - zero point) * scale - minimum.
 struct QuantizedColumns {
   std::size_t bits = 4, block_size = 32;
   std::size_t inner = 0, columns = 0;
   const std::uint8_t* values = nullptr;       ///< [columns, blocks, block_size * bits / 8]
   const float* scales = nullptr;              ///< [columns, blocks]
   const std::uint8_t* zero_points = nullptr;  ///< [columns, blocks * bits / 8, rounded up]; null: 2^(bits - 1)
+  const float* minimums = nullptr;            ///< [blocks, columns]; null: 0
 
   [[nodiscard]] std::size_t blocks() const noexcept { return (inner + block_size - 1) / block_size; }
 };
@@ -55,14 +59,15 @@ class BlockLinear {
 
   [[nodiscard]] std::size_t block_size() const noexcept { return block_size_; }
 
-  [[nodiscard]] std::size_t bits() const noexcept { return bits_; }
-
   [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
 
   [[nodiscard]] std::size_t panels() const noexcept { return panels_of(columns_); }
 
-  /// Bytes of weights, scales and zero points that a product reads.
+  /// Bytes of weights, scales, zero points and minimums that a product reads.
   [[nodiscard]] std::size_t bytes() const noexcept;
+
+  /// How these would be stored alone. Pure.
+  static WeightForm form_of(const QuantizedColumns& part);
 
   /// out[row][0…] = the columns of these panels.
   void multiply(const BlockKernels& kernels, const BlockRows& rows, std::size_t first_panel, std::size_t last_panel,
@@ -72,9 +77,23 @@ class BlockLinear {
   void read_column(std::size_t column, float* out) const noexcept;
 
  private:
-  std::size_t bits_ = 4, block_size_ = 32, inner_ = 0, blocks_ = 0, columns_ = 0;
-  SharedArray<std::uint8_t> weights_, zero_points_;
-  SharedArray<float> scales_, bias_;
+  using Column = std::pair<const QuantizedColumns*, std::size_t>;
+
+  /// Returns whether they have become a part of the minimums.
+  bool set_zero_points(std::span<const Column> columns);
+  /// Chooses the form of values of 8 bits, and how each of them is stored.
+  std::array<std::uint8_t, 256> set_form_of_bytes(std::span<const Column> columns);
+  /// number(part, column, block) as [panel][blocks][32]; 0 where there is no column.
+  template <typename Number>
+  [[nodiscard]] std::vector<float> numbers_of(std::span<const Column> columns, const Number& number) const;
+  [[nodiscard]] std::size_t panel_bytes() const noexcept;
+
+  std::size_t block_size_ = 32, inner_ = 0, blocks_ = 0, columns_ = 0;
+  WeightForm form_ = WeightForm::nibbles;
+  std::uint8_t zero_point_ = 0;
+  SharedArray<std::uint8_t> weights_, coded_values_, zero_points_;
+  PackedNumbers scales_, minimums_;
+  SharedArray<float> bias_;
 };
 
 }  // namespace gpux_cpu::decoder

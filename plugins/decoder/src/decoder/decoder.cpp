@@ -89,6 +89,19 @@ void copy_cache(const DecoderBatch& batch, const DecoderWeights& weights, std::s
 
 }  // namespace
 
+RowFormats DecoderLayer::attention_formats() const noexcept {
+  RowFormats formats;
+  for (const PlacedProjection& placed : query_key_value) formats.add(placed.projection.format());
+  return formats;
+}
+
+RowFormats DecoderLayer::feed_forward_formats() const noexcept {
+  RowFormats formats;
+  formats.add(up.format());
+  if (gate) formats.add(gate->format());
+  return formats;
+}
+
 std::size_t DecoderWeights::bytes_per_step() const noexcept {
   std::size_t bytes = language_head.bytes();
   for (const DecoderLayer& layer : layers) {

@@ -88,21 +88,20 @@ class Pass {
       normalize(kernels_.plain, *norm, values, nullptr, hidden_size, normalized);
       values = normalized;
     }
-    workspace_.input.set(kernels_, row, 0, hidden_size, values);
+    workspace_.input.set(kernels_, row, hidden_size, values);
   }
 
-  // x = x + factor * branch_norm(branch), with the branch in `projected`; then the input of the next branch, if there
-  // is one.
+  // x = x + factor * branch_norm(branch), with the branch in `projected`; then the input of the next branch.
   void finish_branch(const Projection& branch, const std::optional<Norm>& branch_norm, float factor,
-                     const RowFormat* next, const std::optional<Norm>& next_norm) {
-    if (next != nullptr) workspace_.input.resize(*next, rows_);
+                     const RowFormats& next, const std::optional<Norm>& next_norm) {
+    workspace_.input.resize(next, rows_);
     for_each_row([&](std::size_t row) {
       const Pool<Floats>::Loan memory(inputs_.scratch.floats);
       float* const own = workspace_.projected.get(0) + row * branch.padded_columns();
       if (branch_norm) normalize(kernels_.plain, *branch_norm, own, nullptr, weights_.hidden_size, own);
       multiply_by(factor, own, weights_.hidden_size);
       kernels_.plain.scale_and_add(x_ + row * weights_.hidden_size, 1, own, weights_.hidden_size);
-      if (next != nullptr) format_input(row, next_norm, *memory);
+      format_input(row, next_norm, *memory);
     });
   }
 
@@ -121,7 +120,7 @@ class Pass {
   void run_layer(std::size_t index) {
     const DecoderLayer& layer = weights_.layers[index];
     if (index == 0) {
-      workspace_.input.resize(layer.query_key_value.front().projection.format(), rows_);
+      workspace_.input.resize(layer.attention_formats(), rows_);
       for_each_row([&](std::size_t row) {
         const Pool<Floats>::Loan memory(inputs_.scratch.floats);
         format_input(row, layer.attention_input_norm, *memory);
@@ -134,27 +133,27 @@ class Pass {
     if (rows_ == 0) return;
     attend(layer, inputs_.batch.layers[index]);
     multiply_into_projected(layer.attention_output, workspace_.attended_rows);
-    const RowFormat feed_forward = layer.up.format();
-    finish_branch(layer.attention_output, layer.attention_branch_norm, layer.attention_branch_factor, &feed_forward,
-                  layer.feed_forward_input_norm);
+    finish_branch(layer.attention_output, layer.attention_branch_norm, layer.attention_branch_factor,
+                  layer.feed_forward_formats(), layer.feed_forward_input_norm);
     expand(layer);
     multiply_into_projected(layer.down, workspace_.intermediate);
     if (index + 1 == weights_.layers.size()) {
-      const RowFormat head = weights_.language_head.format();
-      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor, &head,
+      RowFormats head;
+      head.add(weights_.language_head.format());
+      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor, head,
                     weights_.final_norm);
     } else {
       const DecoderLayer& next = weights_.layers[index + 1];
-      const RowFormat attention = next.query_key_value.front().projection.format();
-      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor, &attention,
-                    next.attention_input_norm);
+      finish_branch(layer.down, layer.feed_forward_branch_norm, layer.feed_forward_branch_factor,
+                    next.attention_formats(), next.attention_input_norm);
     }
   }
 
   void project(const DecoderLayer& layer) {
     float* const out = workspace_.query_key_value.get(rows_ * layer.columns);
     for (const PlacedProjection& placed : layer.query_key_value) {
-      multiply(placed.projection, workspace_.input, out + placed.first_column, layer.columns);
+      multiply(placed.projection, workspace_.input.in(placed.projection.format()), out + placed.first_column,
+               layer.columns);
     }
   }
 
@@ -343,6 +342,8 @@ class Pass {
     const RowFormat format = layer.down.format();
     workspace_.intermediate.resize(format, rows_);
     const std::size_t group = std::max<std::size_t>(1, format.block_size / panel_columns);
+    const FormattedRows& up_input = workspace_.input.in(layer.up.format());
+    const FormattedRows& gate_input = layer.gate ? workspace_.input.in(layer.gate->format()) : up_input;
     const std::size_t panels = layer.up.panels(), groups = (panels + group - 1) / group;
     distribute(groups, panel_parts_per_thread, [&](std::size_t first_group, std::size_t last_group) {
       const Pool<Floats>::Loan memory(inputs_.scratch.floats);
@@ -355,8 +356,8 @@ class Pass {
         const std::size_t columns = std::min(last * panel_columns, layer.up.columns()) - column;
         for (std::size_t start = 0; start < rows_; start += rows_per_tile) {
           const std::size_t rows = std::min(rows_per_tile, rows_ - start);
-          layer.up.multiply(kernels_, workspace_.input, start, rows, first, last, up, stride);
-          if (layer.gate) layer.gate->multiply(kernels_, workspace_.input, start, rows, first, last, gate, stride);
+          layer.up.multiply(kernels_, up_input, start, rows, first, last, up, stride);
+          if (layer.gate) layer.gate->multiply(kernels_, gate_input, start, rows, first, last, gate, stride);
           for (std::size_t row = 0; row < rows; ++row) {
             float* const values = (layer.gate ? gate : up) + row * stride;
             activate(kernels_.plain, layer.activation, values, columns);
@@ -371,6 +372,7 @@ class Pass {
   void write_logits(std::span<float* const> logits) {
     const Projection& head = weights_.language_head;
     const std::size_t vocabulary = weights_.vocabulary;
+    const FormattedRows& input = workspace_.input.in(head.format());
     distribute(head.panels(), panel_parts_per_thread, [&](std::size_t first, std::size_t last) {
       const Pool<Floats>::Loan memory(inputs_.scratch.floats);
       // Rows of logits are not of whole panels, nor next to each other.
@@ -379,7 +381,7 @@ class Pass {
       for (std::size_t panel = first; panel < last; panel += panels_at_once) {
         const std::size_t end = std::min(panel + panels_at_once, last), column = panel * panel_columns;
         const std::size_t columns = std::min(end * panel_columns, vocabulary) - column;
-        head.multiply(kernels_, workspace_.input, 0, rows_, panel, end, out, panels_at_once * panel_columns);
+        head.multiply(kernels_, input, 0, rows_, panel, end, out, panels_at_once * panel_columns);
         for (std::size_t row = 0; row < rows_; ++row) {
           float* const own = out + row * panels_at_once * panel_columns;
           if (weights_.logit_divisor != 1) {

@@ -29,7 +29,8 @@ struct TokenRun {
 
 struct Workspace {
   ScratchBuffer<float> x, projected, query_key_value, attended, partial_sums;
-  FormattedRows input, attended_rows, intermediate;
+  RowsInFormats input;
+  FormattedRows attended_rows, intermediate;
 };
 
 struct Decoder::Scratch {

@@ -66,18 +66,39 @@ Linear::Rows FormattedRows::plain(std::size_t first, std::size_t count) const no
   return rows;
 }
 
+void RowFormats::add(const RowFormat& format) noexcept {
+  if (std::ranges::find(all(), format) == all().end()) formats_[count_++] = format;
+}
+
+void RowsInFormats::resize(const RowFormats& formats, std::size_t count) {
+  formats_ = 0;
+  for (const RowFormat& format : formats.all()) rows_[formats_++].resize(format, count);
+}
+
+void RowsInFormats::set(const KernelTables& kernels, std::size_t row, std::size_t size, const float* values) noexcept {
+  for (std::size_t i = 0; i < formats_; ++i) rows_[i].set(kernels, row, 0, size, values);
+}
+
+const FormattedRows& RowsInFormats::in(const RowFormat& format) const noexcept {
+  return *std::find_if(rows_.begin(), rows_.end() - 1,
+                       [&](const FormattedRows& rows) { return rows.format() == format; });
+}
+
 RowFormat Projection::format() const noexcept {
   if (const auto* blocks = std::get_if<BlockLinear>(&linear_)) {
     return {RowFormat::Kind::blocks, blocks->inner(), blocks->block_size()};
   }
+  if (const auto* small = std::get_if<SmallFloatLinear>(&linear_)) return {RowFormat::Kind::fp32, small->inner(), 1};
   const Linear& plain = std::get<Linear>(linear_);
   if (plain.precision() == Precision::bf16) return {RowFormat::Kind::bf16, plain.inner(), 2};
   return {RowFormat::Kind::fp32, plain.inner(), 1};
 }
 
 std::size_t Projection::columns() const noexcept {
+  const auto* plain = std::get_if<Linear>(&linear_);
+  if (plain != nullptr) return plain->unpadded_columns();
   const auto* blocks = std::get_if<BlockLinear>(&linear_);
-  return blocks != nullptr ? blocks->columns() : std::get<Linear>(linear_).unpadded_columns();
+  return blocks != nullptr ? blocks->columns() : std::get<SmallFloatLinear>(linear_).columns();
 }
 
 std::size_t Projection::bytes() const noexcept {
@@ -89,6 +110,8 @@ void Projection::multiply(const KernelTables& kernels, const FormattedRows& rows
                           std::size_t out_stride) const noexcept {
   if (const auto* blocks = std::get_if<BlockLinear>(&linear_)) {
     blocks->multiply(kernels.blocks, rows.blocks(first_row, count), first_panel, last_panel, out, out_stride);
+  } else if (const auto* small = std::get_if<SmallFloatLinear>(&linear_)) {
+    small->multiply(kernels.blocks, rows.plain(first_row, count), first_panel, last_panel, out, out_stride);
   } else {
     std::get<Linear>(linear_).multiply_part(kernels.plain, rows.plain(first_row, count), first_panel, last_panel, out,
                                             out_stride);

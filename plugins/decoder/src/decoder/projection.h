@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <variant>
 
 #include "block_kernels/block_kernels.h"
 #include "decoder/block_linear.h"
+#include "decoder/small_float_linear.h"
 #include "kernels/kernels.h"
 #include "kernels/linear.h"
 #include "kernels/scratch.h"
@@ -62,15 +66,46 @@ class FormattedRows {
   std::int32_t* sums_ = nullptr;
 };
 
+/// The formats, all different, that products read the same rows in.
+class RowFormats {
+ public:
+  static constexpr std::size_t most = 3;  ///< those of queries, keys and values
+
+  void add(const RowFormat& format) noexcept;
+
+  [[nodiscard]] std::span<const RowFormat> all() const noexcept { return std::span(formats_).first(count_); }
+
+ private:
+  std::array<RowFormat, most> formats_;
+  std::size_t count_ = 0;
+};
+
+/// Rows in several formats.
+class RowsInFormats {
+ public:
+  /// As that of FormattedRows.
+  void resize(const RowFormats& formats, std::size_t count);
+  void set(const KernelTables& kernels, std::size_t row, std::size_t size, const float* values) noexcept;
+
+  /// In one of the formats.
+  [[nodiscard]] const FormattedRows& in(const RowFormat& format) const noexcept;
+
+ private:
+  std::array<FormattedRows, RowFormats::most> rows_;
+  std::size_t formats_ = 0;
+};
+
 /// A matrix product with packed weights. Copies share the memory.
 class Projection {
  public:
   Projection() = default;
 
-  // Implicit: each of the two is one.
+  // Implicit: each of these is one.
   Projection(BlockLinear linear) : linear_(std::move(linear)) {}
 
   Projection(Linear linear) : linear_(std::move(linear)) {}
+
+  Projection(SmallFloatLinear linear) : linear_(std::move(linear)) {}
 
   [[nodiscard]] RowFormat format() const noexcept;
 
@@ -92,7 +127,7 @@ class Projection {
   void read_column(std::size_t column, float* out) const noexcept;
 
  private:
-  std::variant<BlockLinear, Linear> linear_;
+  std::variant<BlockLinear, Linear, SmallFloatLinear> linear_;
 };
 
 }  // namespace gpux_cpu::decoder

@@ -27,7 +27,7 @@ struct PlacedProjection {
 /// The branches of a layer: x = x + branch_factor * branch_norm(branch(input_norm(x))), each norm if it is there.
 struct DecoderLayer {
   std::optional<Norm> attention_input_norm = {}, attention_branch_norm = {};
-  std::vector<PlacedProjection> query_key_value;  ///< query, key and value projections, all in one format
+  std::vector<PlacedProjection> query_key_value;  ///< query, key and value projections
   /// Where queries (heads side by side), keys and values are in a row of `columns`.
   std::size_t query_column = 0, key_column = 0, value_column = 0, columns = 0;
   std::optional<Norm> query_norm = {},
@@ -38,9 +38,14 @@ struct DecoderLayer {
   float attention_branch_factor = 1, feed_forward_branch_factor = 1;
   std::optional<Norm> feed_forward_input_norm = {}, feed_forward_branch_norm = {};
   std::optional<Projection> gate = {};  ///< activation(gate(x)) * up(x); without: activation(up(x))
-  Projection up;                        ///< up projection, in the format of `gate`
+  Projection up;                        ///< up projection
   Activation activation = Activation::silu;
   Projection down;
+
+  /// What queries, keys and values are read in.
+  [[nodiscard]] RowFormats attention_formats() const noexcept;
+  /// What gate and up projection are read in.
+  [[nodiscard]] RowFormats feed_forward_formats() const noexcept;
 };
 
 /// A decoder: hidden states of tokens to the logits of the token that follows.

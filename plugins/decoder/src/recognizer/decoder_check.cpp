@@ -6,24 +6,6 @@
 #include <string>
 
 namespace gpux_cpu::decoder {
-namespace {
-
-// Products that read the same rows read them in one format.
-void check_formats(const RecognizedLayer& layer) {
-  const auto block_size = [](const RecognizedMatrix& matrix) {
-    return matrix.weights != nullptr ? 0 : matrix.block_size;
-  };
-  const auto require = [&](const RecognizedMatrix& a, const std::optional<RecognizedMatrix>& b, const char* what) {
-    if (b && block_size(a) != block_size(*b)) {
-      throw NotRecognized(std::string("its ") + what + " have weights of different blocks");
-    }
-  };
-  require(layer.query, layer.key, "queries and keys");
-  require(layer.query, layer.value, "queries and values");
-  require(layer.up, layer.gate, "gates");
-}
-
-}  // namespace
 
 void require_fitting_sizes(const RecognizedDecoder& decoder) {
   const std::size_t hidden = decoder.hidden_size, heads = decoder.heads * decoder.head_size;
@@ -56,7 +38,6 @@ void require_fitting_sizes(const RecognizedDecoder& decoder) {
     }
     require(norm_fits(layer.query_norm, decoder.head_size) || norm_fits(layer.query_norm, heads), "norms");
     require(norm_fits(layer.key_norm, decoder.head_size) || norm_fits(layer.key_norm, kv_heads), "norms");
-    check_formats(layer);
   }
 }
 

@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "block_kernels/half.h"
+
 namespace gpux_cpu::decoder {
 namespace {
 
 std::string full_type(const Node& node) {
   return node.domain.empty() || node.domain == "ai.onnx" ? node.type : node.domain + "." + node.type;
-}
-
-float float_of_half(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000U) << 16, exponent = half >> 10 & 31U, fraction = half & 0x3FFU;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
-    return sign == 0 ? magnitude : -magnitude;
-  }
-  const std::uint32_t widened = exponent == 31 ? 255 : exponent + 112;
-  return __builtin_bit_cast(float, sign | widened << 23 | fraction << 13);
 }
 
 // Of float16 and bfloat16.

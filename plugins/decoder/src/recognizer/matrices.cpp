@@ -104,9 +104,65 @@ std::optional<MatrixProduct> product_of_blocks(GraphIndex& index, const std::str
   return MatrixProduct{input_of(*node, 0), matrix};
 }
 
+// [blocks, columns].
+bool set_minimums(GraphIndex& index, const std::string& value, RecognizedMatrix& matrix) {
+  const Constant* const minimums = index.constant(value);
+  const std::vector<std::int64_t> shape{static_cast<std::int64_t>(matrix.inner / matrix.block_size),
+                                        static_cast<std::int64_t>(matrix.columns)};
+  if (matrix.inner % matrix.block_size != 0 || minimums == nullptr || minimums->shape != shape ||
+      minimums->element_type != ElementType::float32) {
+    return false;
+  }
+  matrix.minimums = minimums;
+  return true;
+}
+
+// A Reshape to [..., blocks, block_size], whose axes before are those of its input.
+const Node* split_into_blocks(GraphIndex& index, const std::string& value, const RecognizedMatrix& matrix) {
+  const Node* const split = index.producer(value, "Reshape");
+  const auto shape = split == nullptr ? std::nullopt : index.integers(input_of(*split, 1));
+  if (!shape || shape->size() < 2 || integer_of(*split, "allowzero", 0) != 0) return nullptr;
+  const std::size_t outer = shape->size() - 2;
+  const bool keeps_others = std::all_of(shape->begin(), shape->begin() + static_cast<std::ptrdiff_t>(outer),
+                                        [](std::int64_t size) { return size == 0; });
+  const auto blocks = static_cast<std::int64_t>(matrix.inner / matrix.block_size);
+  const bool fits = shape->at(outer) == blocks && shape->at(outer + 1) == static_cast<std::int64_t>(matrix.block_size);
+  return keeps_others && fits ? split : nullptr;
+}
+
+// The sums of the blocks of the product's input.
+bool understands_sums(GraphIndex& index, const std::string& value, const MatrixProduct& product) {
+  const Node* const sums = index.producer(value, "ReduceSum");
+  if (sums == nullptr || integer_of(*sums, "keepdims", 1) != 0 ||
+      index.integers(input_of(*sums, 1)) != std::vector<std::int64_t>{-1}) {
+    return false;
+  }
+  const Node* const split = split_into_blocks(index, input_of(*sums, 0), product.matrix);
+  if (split == nullptr || input_of(*split, 0) != product.input) return false;
+  index.understand(split);
+  index.understand(sums);
+  return true;
+}
+
+// A product of blocks, less that of the sums of the input's blocks and the minimums.
+std::optional<MatrixProduct> product_with_minimums(GraphIndex& index, const std::string& value) {
+  const Node* const less = index.producer(value, "Sub");
+  const Node* const taken = less == nullptr ? nullptr : index.producer(input_of(*less, 1), "MatMul");
+  if (taken == nullptr) return std::nullopt;
+  auto product = product_of_blocks(index, input_of(*less, 0));
+  if (!product || product->matrix.bias != nullptr || !set_minimums(index, input_of(*taken, 1), product->matrix) ||
+      !understands_sums(index, input_of(*taken, 0), *product)) {
+    return std::nullopt;
+  }
+  index.understand(taken);
+  index.understand(less);
+  return product;
+}
+
 std::optional<MatrixProduct> product_without_bias(GraphIndex& index, const std::string& value) {
   auto product = product_of_floats(index, value);
-  return product ? product : product_of_blocks(index, value);
+  if (!product) product = product_of_blocks(index, value);
+  return product ? product : product_with_minimums(index, value);
 }
 
 // Where the last block of a row is filled up.
@@ -146,6 +202,32 @@ std::optional<TokenLookup> lookup_of_blocks(GraphIndex& index, const std::string
   return TokenLookup{input_of(*node, 1), table};
 }
 
+// Blocks of rows, less the minimums of the same rows.
+std::optional<TokenLookup> lookup_with_minimums(GraphIndex& index, const std::string& value) {
+  const Node* const whole = index.producer(value, "Reshape");
+  const Node* const less = whole == nullptr ? nullptr : index.producer(input_of(*whole, 0), "Sub");
+  const Node* const spread = less == nullptr ? nullptr : index.producer(input_of(*less, 1), "Unsqueeze");
+  const Node* const turned = spread == nullptr ? nullptr : index.producer(input_of(*spread, 0), "Transpose");
+  const Node* const minimums = turned == nullptr ? nullptr : index.producer(input_of(*turned, 0), "Gather");
+  const Node* const split = less == nullptr ? nullptr : index.producer(input_of(*less, 0), "Reshape");
+  if (minimums == nullptr || split == nullptr) return std::nullopt;
+  auto lookup = lookup_of_blocks(index, input_of(*split, 0));
+  if (!lookup) return std::nullopt;
+  RecognizedMatrix& table = lookup->table;
+  using Integers = std::vector<std::int64_t>;
+  const auto order = turned->attributes.find("perm");
+  const bool is_of_rows = integer_of(*minimums, "axis", 0) == 1 && input_of(*minimums, 1) == lookup->input_ids &&
+                          order != turned->attributes.end() && order->second.integers == Integers{1, 2, 0} &&
+                          set_minimums(index, input_of(*minimums, 0), table);
+  if (!is_of_rows || index.integers(input_of(*spread, 1)) != Integers{-1} ||
+      split_into_blocks(index, input_of(*less, 0), table) == nullptr ||
+      index.integers(input_of(*whole, 1)) != Integers{0, 0, static_cast<std::int64_t>(table.inner)}) {
+    return std::nullopt;
+  }
+  for (const Node* const node : {whole, less, spread, turned, minimums, split}) index.understand(node);
+  return lookup;
+}
+
 std::optional<TokenLookup> unscaled_lookup(GraphIndex& index, const std::string& value) {
   if (const Node* const gather = index.producer(value, "Gather")) {
     const Constant* const table = index.constant(input_of(*gather, 0));
@@ -155,6 +237,7 @@ std::optional<TokenLookup> unscaled_lookup(GraphIndex& index, const std::string&
         input_of(*gather, 1),
         {.weights = table, .transposed = true, .inner = size_at(*table, 1), .columns = size_at(*table, 0)}};
   }
+  if (auto lookup = lookup_with_minimums(index, value)) return lookup;
   return lookup_of_blocks(index, value);
 }
 

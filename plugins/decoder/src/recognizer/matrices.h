@@ -14,11 +14,12 @@ struct MatrixProduct {
   RecognizedMatrix matrix;
 };
 
-/// MatMul, Gemm and MatMulNBits with constant weights, and an Add of a bias; empty for anything else. Throws
-/// NotRecognized for one of these that is not computed here.
+/// MatMul, Gemm and MatMulNBits with constant weights, minimums of their blocks, and an Add of a bias; empty for
+/// anything else. Throws NotRecognized for one of these that is not computed here.
 std::optional<MatrixProduct> matrix_product(GraphIndex& index, const std::string& value);
 
-/// Gather and GatherBlockQuantized of the rows of a constant table, times a number; the input is that of the indices.
+/// Gather and GatherBlockQuantized of the rows of a constant table, with minimums of their blocks, times a number; the
+/// input is that of the indices.
 struct TokenLookup {
   std::string input_ids;
   RecognizedMatrix table;  ///< a column for each token

@@ -1,5 +1,6 @@
 // Weights of a recognised decoder, as the kernels read them.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -44,7 +45,7 @@ bool is_same(const Constant* a, const Constant* b) {
 bool have_same_weights(const RecognizedMatrix& a, const RecognizedMatrix& b) {
   return a.bits == b.bits && a.block_size == b.block_size && a.inner == b.inner && a.columns == b.columns &&
          a.transposed == b.transposed && is_same(a.weights, b.weights) && is_same(a.values, b.values) &&
-         is_same(a.scales, b.scales) && is_same(a.zero_points, b.zero_points);
+         is_same(a.scales, b.scales) && is_same(a.zero_points, b.zero_points) && is_same(a.minimums, b.minimums);
 }
 
 QuantizedColumns columns_of(const RecognizedMatrix& matrix) {
@@ -55,7 +56,8 @@ QuantizedColumns columns_of(const RecognizedMatrix& matrix) {
           .values = static_cast<const std::uint8_t*>(matrix.values->data),
           .scales = static_cast<const float*>(matrix.scales->data),
           .zero_points =
-              matrix.zero_points == nullptr ? nullptr : static_cast<const std::uint8_t*>(matrix.zero_points->data)};
+              matrix.zero_points == nullptr ? nullptr : static_cast<const std::uint8_t*>(matrix.zero_points->data),
+          .minimums = floats_of(matrix.minimums).data()};
 }
 
 std::vector<float> biases_of(std::span<const RecognizedMatrix* const> parts) {
@@ -87,7 +89,19 @@ class Packer {
     for (const RecognizedMatrix* const part : parts) {
       plain.push_back({floats_of(part->weights).data(), part->inner, part->columns, part->transposed});
     }
-    return Linear(precision_ == DecoderPrecision::bf16 ? Precision::bf16 : Precision::fp32, plain, bias);
+    if (precision_ == DecoderPrecision::bf16) return Linear(Precision::bf16, plain, bias);
+    if (const auto type = small_float_of(plain)) return SmallFloatLinear(*type, plain, bias);
+    return Linear(Precision::fp32, plain, bias);
+  }
+
+  /// Floats of 32 bits stay as they are, row after row.
+  [[nodiscard]] TokenTable tokens(const RecognizedMatrix& matrix) const {
+    if (matrix.weights == nullptr) return projection(matrix);
+    const PlainWeights plain{floats_of(matrix.weights).data(), matrix.inner, matrix.columns, matrix.transposed};
+    if (const auto type = small_float_of(std::span(&plain, 1))) {
+      return Projection(SmallFloatLinear(*type, std::span(&plain, 1), {}));
+    }
+    return SharedArray<float>(copied(matrix.weights));
   }
 
   [[nodiscard]] Projection projection(const RecognizedMatrix& matrix) const {
@@ -111,29 +125,32 @@ class Packer {
   DecoderPrecision precision_;
 };
 
-// One product if their weights are of one kind; else each by itself.
+bool are_of_one_kind(const RecognizedMatrix& a, const RecognizedMatrix& b) {
+  if (a.bits != b.bits || a.block_size != b.block_size || (a.zero_points == nullptr) != (b.zero_points == nullptr) ||
+      (a.minimums == nullptr) != (b.minimums == nullptr)) {
+    return false;
+  }
+  return a.weights != nullptr || BlockLinear::form_of(columns_of(a)) == BlockLinear::form_of(columns_of(b));
+}
+
+// Those next to each other whose weights are of one kind are one product.
 void pack_query_key_value(const RecognizedDecoder& found, const RecognizedLayer& from, const Packer& packer,
                           DecoderLayer& to) {
-  const std::size_t queries = found.heads * found.head_size, keys = found.kv_heads * found.head_size;
   std::vector<const RecognizedMatrix*> parts{&from.query};
   if (from.key && from.value) parts.insert(parts.end(), {&*from.key, &*from.value});
-  const bool is_one = std::ranges::all_of(parts, [&](const RecognizedMatrix* part) {
-    return part->bits == from.query.bits && part->block_size == from.query.block_size &&
-           (part->zero_points == nullptr) == (from.query.zero_points == nullptr);
-  });
-  if (is_one) {
-    to.query_key_value.push_back({packer.projection(parts), 0});
-    to.key_column = queries;
-    to.value_column = queries + keys;
-    to.columns = to.query_key_value.front().projection.padded_columns();
-    return;
-  }
-  for (const RecognizedMatrix* const part : parts) {
-    to.query_key_value.push_back({packer.projection(*part), to.columns});
+  const std::array columns{&to.query_column, &to.key_column, &to.value_column};
+  for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
+    std::size_t column = to.columns;
+    for (; last < parts.size() && are_of_one_kind(*parts[first], *parts[last]); ++last) {
+      *columns[last] = column;
+      column += parts[last]->columns;
+    }
+    to.query_key_value.push_back({packer.projection(std::span(parts).subspan(first, last - first)), to.columns});
     to.columns += to.query_key_value.back().projection.padded_columns();
   }
-  to.key_column = to.query_key_value[1].first_column;
-  to.value_column = to.query_key_value[2].first_column;
+  if (parts.size() > 1) return;
+  to.key_column = found.heads * found.head_size;
+  to.value_column = to.key_column + found.kv_heads * found.head_size;
 }
 
 std::size_t rotary_table_of(const RecognizedRotary& rotary, std::vector<RecognizedRotary>& known,
@@ -167,10 +184,8 @@ DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision preci
                          .logit_soft_cap = found.logit_soft_cap};
   if (have_same_weights(found.tokens, found.language_head)) {
     weights.tokens = weights.language_head;
-  } else if (found.tokens.weights != nullptr) {
-    weights.tokens = SharedArray<float>(copied(found.tokens.weights));
   } else {
-    weights.tokens = packer.projection(found.tokens);
+    weights.tokens = packer.tokens(found.tokens);
   }
   if (found.positions != nullptr) {
     weights.positions = SharedArray<float>(copied(found.positions));

@@ -27,7 +27,8 @@ struct RecognizedNorm {
 struct RecognizedMatrix {
   const Constant* weights = nullptr;  ///< [inner, columns]; transposed: [columns, inner]; null: blocks
   bool transposed = false;
-  const Constant *values = nullptr, *scales = nullptr, *zero_points = nullptr;  ///< as QuantizedColumns
+  /// As QuantizedColumns.
+  const Constant *values = nullptr, *scales = nullptr, *zero_points = nullptr, *minimums = nullptr;
   std::size_t bits = 0, block_size = 0;
   std::size_t inner = 0, columns = 0;
   const Constant* bias = nullptr;  ///< [columns]
