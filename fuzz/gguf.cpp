@@ -28,9 +28,8 @@ void read_first_row(const gguf::StoredTensor& tensor) {
   const std::vector<float> row = gguf::GgufFile::elements(tensor, 0, 1);
   fuzz::require(row.size() == static_cast<std::size_t>(tensor.row_elements()), "a row has other sizes than its tensor");
   if (!gguf::block_format_of(tensor.type)) return;
-  gguf::RoundingLoss loss;
   const std::size_t row_bytes = tensor.bytes.size() / static_cast<std::size_t>(tensor.rows());
-  (void)gguf::stored_blocks(tensor.type, tensor.bytes.first(row_bytes), 1, tensor.row_elements(), loss);
+  (void)gguf::stored_blocks(tensor.type, tensor.bytes.first(row_bytes), 1, tensor.row_elements());
 }
 
 }  // namespace

@@ -61,22 +61,17 @@ std::string summary_of(const importer::ImportedModel& imported) {
 Json json_of(const std::vector<importer::StoredWeights>& weights) {
   Json lines = Json::array();
   for (const importer::StoredWeights& line : weights) {
-    lines.push_back({{"type", line.type},
-                     {"matrices", line.matrices},
-                     {"bits", line.bits},
-                     {"block_size", line.block_size},
-                     {"relative_error", line.relative_error}});
+    lines.push_back(
+        {{"type", line.type}, {"matrices", line.matrices}, {"bits", line.bits}, {"block_size", line.block_size}});
   }
   return lines;
 }
 
-// "Q4_K: 24 matrices in blocks of 32 with 8 bits, relative RMS error 0.0019"
+// "Q4_K: 24 matrices in blocks of 32 with 4 bits, exactly"
 std::string text_of(const importer::StoredWeights& weights) {
-  const std::string error =
-      weights.relative_error == 0 ? "exactly" : fmt::format("relative RMS error {:.2g}", weights.relative_error);
-  return fmt::format("{}: {} in blocks of {} with {} bits, {}", weights.type,
+  return fmt::format("{}: {} in blocks of {} with {} bits, exactly", weights.type,
                      weights.matrices == 1 ? "1 matrix" : fmt::format("{} matrices", weights.matrices),
-                     weights.block_size, weights.bits, error);
+                     weights.block_size, weights.bits);
 }
 
 // How the user sees that it works.

@@ -56,7 +56,9 @@ void write_decoder(const checkpoint::Weights& weights, const Architecture& archi
                    });
   write_logits(context, head, architecture.logits, hidden);
   refuse_unused(context, architecture);
-  if (!file.empty()) context.graph().write(file, opset, ir_version);
+  // Larger weights are in a file of their own, which is mapped when the model is loaded, and not copied.
+  constexpr std::uint64_t max_file_bytes = std::uint64_t{64} << 20;
+  if (!file.empty()) context.graph().write(file, opset, ir_version, max_file_bytes);
 }
 
 }  // namespace gpux::importer

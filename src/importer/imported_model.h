@@ -12,13 +12,12 @@
 
 namespace gpux::importer {
 
-/// The matrices of a file's type that became blocks (onnx/block_weights.h).
+/// The matrices of a file's type that became blocks (onnx/block_weights.h), with nothing lost.
 struct StoredWeights {
   std::string type;  ///< of the file: "Q4_K"
   std::int64_t matrices = 0;
   int bits = 0;
   std::int64_t block_size = 0;
-  double relative_error = 0;  ///< root mean square of the error, by that of the elements; 0: nothing was lost
 };
 
 /// Facts of an imported model, for the report of the import.

@@ -1,6 +1,7 @@
 #include "onnx/block_weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -19,19 +20,32 @@ bool is_tiny(float scale) {
   return std::abs(scale) < std::numeric_limits<float>::min();
 }
 
+// To the nearest number of float16, ties to even; of those below its normal numbers to the next larger one, so that the
+// values still cover the block. Where a sixteenth or more would be lost, and beyond the largest, it stays.
+float rounded_to_half(float scale) {
+  constexpr float least = 0x1p-20F, least_normal = 0x1p-14F, most = 65504, step = 0x1p-24F;
+  if (!(std::abs(scale) >= least && std::abs(scale) <= most)) return scale;
+  if (std::abs(scale) < least_normal) return std::copysign(std::ceil(std::abs(scale) / step) * step, scale);
+  constexpr std::uint32_t dropped = 13;  // bits of the fraction
+  const auto bits = std::bit_cast<std::uint32_t>(scale);
+  const std::uint32_t nearest = bits + (1U << (dropped - 1)) - 1 + (bits >> dropped & 1U);
+  return std::bit_cast<float>(nearest >> dropped << dropped);
+}
+
 Range symmetric_range(std::span<const float> block, const BlockFormat& format) {
   float extreme = 0;
   for (const float element : block) {
     if (std::abs(element) > std::abs(extreme)) extreme = element;
   }
-  return {extreme / static_cast<float>(-format.middle_value()), static_cast<std::uint8_t>(format.middle_value())};
+  return {rounded_to_half(extreme / static_cast<float>(-format.middle_value())),
+          static_cast<std::uint8_t>(format.middle_value())};
 }
 
 Range range_with_zero_point(std::span<const float> block, const BlockFormat& format) {
   const auto [least, most] = std::minmax_element(block.begin(), block.end());
   const float low = std::min(*least, 0.0F), high = std::max(*most, 0.0F);
   const auto steps = static_cast<float>(format.max_value());
-  const float scale = high / steps - low / steps;
+  const float scale = rounded_to_half(high / steps - low / steps);
   if (is_tiny(scale)) return {0, 0};
   const float zero_point = std::clamp(std::round(-low / scale), 0.0F, steps);
   return {scale, static_cast<std::uint8_t>(zero_point)};
@@ -121,7 +135,8 @@ std::vector<float> elements_of(const BlockMatrix& matrix, std::int64_t rows, std
         zero_point = value_at(of_row.subspan(row * zero_point_bytes), column / block_size, format.bits);
       }
       const int value = value_at(values, row * blocks * block_size + column, format.bits);
-      elements.push_back(static_cast<float>(value - zero_point) * matrix.scales[block]);
+      const float element = static_cast<float>(value - zero_point) * matrix.scales[block];
+      elements.push_back(format.has_minimums ? element - matrix.minimums[block] : element);
     }
   }
   return elements;

@@ -26,8 +26,9 @@ struct Case {
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const auto& [format, columns] = info.param;
+  const std::string minimums = format.has_minimums ? "_and_minimums" : "";
   return std::to_string(format.bits) + "_bits_" + std::to_string(format.block_size) + "_of_" + std::to_string(columns) +
-         (format.has_zero_points ? "_with_zero_points" : "");
+         (format.has_zero_points ? "_with_zero_points" : "") + minimums;
 }
 
 class BlockNodes : public testing::TestWithParam<Case> {};
@@ -38,12 +39,17 @@ TEST_P(BlockNodes, ShareATable) {
   constexpr std::int64_t rows = 48, tokens = 3;
   std::vector<float> table;
   for (std::int64_t i = 0; i < rows * columns; ++i) table.push_back(std::sin(static_cast<float>(i * i % 977)));
-  const auto blocks = quantize_to_blocks(table, rows, columns, format);
+  auto blocks = quantize_to_blocks(table, rows, columns, format);
   ASSERT_TRUE(blocks);
+  if (format.has_minimums) {
+    for (std::size_t i = 0; i < blocks->scales.size(); ++i) {
+      blocks->minimums.push_back(std::cos(static_cast<float>(i)));
+    }
+  }
   const test::TemporaryFolder folder;
   GraphWriter graph("tied");
-  const std::array<WrittenSize, 1> ids{tokens};
-  const std::array<WrittenSize, 2> embedded{tokens, columns}, logits{tokens, rows};
+  const std::array<WrittenSize, 2> ids{1, tokens};
+  const std::array<WrittenSize, 3> embedded{1, tokens, columns}, logits{1, tokens, rows};
   graph.input("ids", ElementType::int64, ids);
   graph.output("embedded", ElementType::float32, embedded);
   graph.output("logits", ElementType::float32, logits);
@@ -52,8 +58,11 @@ TEST_P(BlockNodes, ShareATable) {
     ++calls;
     return made;
   });
-  gather_blocks(graph, "ids", constant, "embedded");
-  multiply_blocks(graph, "embedded", constant, "logits");
+  const std::string given = "ids", gathered = "embedded";
+  gather_blocks(graph, {.name = given, .rank = 2}, constant, gathered);
+  const std::string sums =
+      format.has_minimums ? sums_of_blocks(graph, {.name = gathered, .rank = 3}, constant) : std::string();
+  multiply_blocks(graph, gathered, constant, "logits", sums);
   graph.write(folder.path() / "tied.onnx", 20, 9);
   EXPECT_EQ(calls, 1);
   const std::string content = read_file(folder.path() / "tied.onnx");
@@ -63,7 +72,7 @@ TEST_P(BlockNodes, ShareATable) {
 
   const Runtime runtime(folder.path() / "tied.onnx", {.provider = "cpu"});
   const std::array<std::int64_t, tokens> chosen{47, 0, 5};
-  const NamedValues outputs = runtime.infer({{"ids", Tensor::of<std::int64_t>({tokens}, chosen)}});
+  const NamedValues outputs = runtime.infer({{"ids", Tensor::of<std::int64_t>({1, tokens}, chosen)}});
   const std::vector<float> elements = elements_of(*blocks, rows, columns, format);
   const auto row = [&](std::int64_t index) {
     const auto first = elements.begin() + index * columns;
@@ -82,7 +91,7 @@ TEST_P(BlockNodes, ShareATable) {
   }
   EXPECT_THAT(outputs[0].second.tensor()->as<float>(), testing::Pointwise(testing::FloatEq(), expected_rows));
   // The operator rounds its input to 8 bits.
-  const float tolerance = 0.02F * std::sqrt(static_cast<float>(columns));
+  const float tolerance = (format.has_minimums ? 0.06F : 0.02F) * std::sqrt(static_cast<float>(columns));
   EXPECT_THAT(outputs[1].second.tensor()->as<float>(),
               testing::Pointwise(testing::FloatNear(tolerance), expected_logits));
 }
@@ -92,8 +101,9 @@ INSTANTIATE_TEST_SUITE_P(All, BlockNodes,
                                          Case{{4, 32, false}}, Case{{4, 32, true}}, Case{{4, 128, false}},
                                          Case{{4, 128, true}}, Case{{8, 32, false}}, Case{{8, 32, true}},
                                          Case{{8, 128, false}}, Case{{8, 128, true}}, Case{{4, 32, false}, 80},
-                                         Case{{4, 128, true}, 200}, Case{{8, 128, true}, 576},
-                                         Case{{8, 32, false}, 48}),
+                                         Case{{4, 128, true}, 200}, Case{{8, 128, true}, 576}, Case{{8, 32, false}, 48},
+                                         Case{{4, 32, true, true}}, Case{{4, 16, true, true}},
+                                         Case{{8, 32, true, true}, 96}, Case{{8, 16, false, true}}),
                          name_of);
 
 }  // namespace

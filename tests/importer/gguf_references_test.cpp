@@ -32,6 +32,8 @@ json json_of(const fs::path& file) {
 
 class GgufModels : public testing::TestWithParam<const char*> {
  protected:
+  void expect_logits(const std::string& provider) const;
+
   void SetUp() override {
     imported_ = import_model(references / (GetParam() + std::string(".gguf")), made_);
     answers_ = json_of(references / (GetParam() + std::string(".json")));
@@ -68,8 +70,11 @@ NamedValues inputs_of(const std::vector<std::int64_t>& ids, const fs::path& made
   return inputs;
 }
 
-TEST_P(GgufModels, HaveTheLogitsOfTheReference) {
-  const Runtime runtime(made_ / "model.onnx", {.provider = "cpu"});
+void GgufModels::expect_logits(const std::string& provider) const {
+  const Runtime runtime(made_ / "model.onnx", {.provider = provider});
+  // The graph rotates its heads of 12 elements, not GroupQueryAttention.
+  const bool is_left = std::string(GetParam()) == "phi4-mini-q8_0";
+  EXPECT_THAT(runtime.verdict().active, testing::ElementsAre(is_left ? "cpu" : provider));
   const auto ids = answers_.at("ids").get<std::vector<std::int64_t>>();
   const auto positions = answers_.at("positions").get<std::vector<std::size_t>>();
   for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -97,6 +102,15 @@ TEST_P(GgufModels, HaveTheLogitsOfTheReference) {
   }
 }
 
+TEST_P(GgufModels, HaveTheLogitsOfTheReference) {
+  expect_logits("cpu");
+}
+
+// Also files whose tensors have blocks of several sizes, with and without minimums.
+TEST_P(GgufModels, AreTakenWholeByTheDecoderProvider) {
+  expect_logits("decoder");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GgufModels,
                          testing::Values("llama-q4_0", "qwen2-q8_0", "qwen3-mixed", "gemma3-f16", "gemma2-q8_0",
                                          "gpt2-q8_0", "granite-q4_0", "olmo2-q4_0", "phi3-q4_0", "phi4-mini-q8_0",
@@ -113,10 +127,8 @@ TEST(GgufImport, SaysWhatBecameBlocks) {
   ASSERT_EQ(plain.weights.size(), 1U);
   EXPECT_EQ(plain.weights[0].type, "Q4_0");
   EXPECT_EQ(plain.weights[0].matrices, 16);  // seven of each layer, the words, and the head
-  EXPECT_EQ(plain.weights[0].relative_error, 0);
   const ImportedModel mixed = import_model(references / "qwen3-mixed.gguf", folder.path() / "mixed");
   EXPECT_GT(mixed.weights.size(), 10U);
-  for (const StoredWeights& line : mixed.weights) EXPECT_LT(line.relative_error, 0.01) << line.type;
   EXPECT_EQ(import_model(references / "gemma3-f16.gguf", folder.path() / "halves").weights.size(), 0U);
 }
 

@@ -99,6 +99,25 @@ TEST(QuantizeToBlocks, IsOffByHalfAStepAtMost) {
   }
 }
 
+// Of 11 bits, the last rounded; blocks beyond float16 keep theirs.
+TEST(QuantizeToBlocks, HasScalesOfFloat16) {
+  struct Case {
+    float largest, scale;
+  };
+
+  for (const auto& [largest, scale] :
+       {Case{8 * (1 + 0x1p-11F), -1}, Case{8 * (1 + 0x3p-11F), -(1 + 0x1p-9F)},
+        Case{8 * (1 + 0x1.8p-11F), -(1 + 0x1p-10F)}, Case{-8 * (2 - 0x1p-12F), 2}, Case{8 * 65520.0F, -65520},
+        Case{8 * 0x1.004p-15F, -0x1.008p-15F}, Case{-8 * 0x1.14p-20F, 0x1.2p-20F}, Case{8 * 0x1.1p-21F, -0x1.1p-21F}}) {
+    const auto made = quantize_to_blocks(block_of({largest}), 1, block, {.bits = 4, .block_size = block});
+    ASSERT_TRUE(made);
+    EXPECT_THAT(made->scales, ElementsAre(scale));
+  }
+  const auto with_zero_points = quantize_to_blocks(block_of({15 * (1 + 0x1.8p-11F)}), 1, block, {4, block, true});
+  ASSERT_TRUE(with_zero_points);
+  EXPECT_THAT(with_zero_points->scales, ElementsAre(1 + 0x1p-10F));
+}
+
 TEST(QuantizeToBlocks, HasBlocksOfZeros) {
   for (const bool has_zero_points : {false, true}) {
     const BlockFormat format{.bits = 4, .block_size = block, .has_zero_points = has_zero_points};

@@ -155,12 +155,11 @@ onnx::BlockMatrix GgufWeights::blocks(std::string_view name, const Shape& shape,
   const Entry& found = entry(name);
   if (!block_format(name)) throw Error(ErrorCode::internal, fmt::format("{} has no blocks", onnx::quote(name)));
   const RowBytes stored = rows_of(name, shape, first_row, rows);
-  RoundingLoss loss;
-  auto made = stored_blocks(found.tensor->type, stored.bytes, rows, found.tensor->row_elements(), loss);
+  auto made = stored_blocks(found.tensor->type, stored.bytes, rows, found.tensor->row_elements());
   if (!made) {
     throw Error(ErrorCode::invalid_model, fmt::format("{} has NaN or infinities", onnx::quote(found.stored_name)));
   }
-  report_.add(found.tensor->type, loss);
+  report_.add(found.tensor->type);
   return *std::move(made);
 }
 

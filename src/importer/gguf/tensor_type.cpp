@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -53,7 +54,7 @@ constexpr std::array types{
     TypeFacts{30, "BF16", 1, 2, true},
     TypeFacts{34, "TQ1_0", super_block, 54},
     TypeFacts{35, "TQ2_0", super_block, 66},
-    TypeFacts{39, "MXFP4", 32, 17},
+    TypeFacts{39, "MXFP4", 32, 17, true, signed_codes(32, 8)},
     TypeFacts{40, "NVFP4", 64, 36},
     TypeFacts{41, "Q1_0", 128, 18},
 };
@@ -61,6 +62,9 @@ constexpr std::array types{
 // The values that the codes of the IQ4 types stand for.
 constexpr std::array<std::int8_t, 16> iq4_values{-127, -104, -83, -65, -49, -35, -22, -10,
                                                  1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice those of a float4e2m1 (OCP Microscaling Formats 1.0): so they are whole.
+constexpr std::array<std::int8_t, 16> mxfp4_values{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 const std::array<float, 65536>& half_values() {
   static const auto table = [] {
@@ -178,7 +182,7 @@ class CodeReader {
 
   void iq4_nl(const std::uint8_t* block) {
     *scales_++ = half(block);
-    values_of_iq4(block + 2);
+    coded(iq4_values, block + 2);
   }
 
   void iq4_xs(const std::uint8_t* block) {
@@ -188,8 +192,15 @@ class CodeReader {
       const unsigned low_bits = (static_cast<unsigned>(block[4 + group / 2]) >> (4 * (group % 2))) & 0xfU;
       const unsigned high_bits = (high >> (2 * group)) & 3U;
       *scales_++ = scale * static_cast<float>(static_cast<int>(low_bits | (high_bits << 4U)) - 32);
-      values_of_iq4(block + 8 + std::size_t{16} * group);
+      coded(iq4_values, block + 8 + std::size_t{16} * group);
     }
+  }
+
+  // The scale is a power of two, its exponent plus 127; the half of it makes up for the values.
+  void mxfp4(const std::uint8_t* block) {
+    const int exponent = block[0];
+    *scales_++ = std::ldexp(1.0F, exponent - 128);
+    coded(mxfp4_values, block + 1);
   }
 
  private:
@@ -237,8 +248,8 @@ class CodeReader {
     }
   }
 
-  void values_of_iq4(const std::uint8_t* bytes) {
-    const auto code_of = [](unsigned nibble) { return static_cast<std::uint8_t>(iq4_values[nibble] + 128); };
+  void coded(const std::array<std::int8_t, 16>& values, const std::uint8_t* bytes) {
+    const auto code_of = [&](unsigned nibble) { return static_cast<std::uint8_t>(values[nibble] + 128); };
     for (int i = 0; i < 16; ++i) *codes_++ = code_of(bytes[i] & 0xfU);
     for (int i = 0; i < 16; ++i) *codes_++ = code_of(bytes[i] >> 4U);
   }
@@ -276,6 +287,8 @@ ReadBlock reader_of(TensorType type) noexcept {
       return &CodeReader::iq4_nl;
     case TensorType::iq4_xs:
       return &CodeReader::iq4_xs;
+    case TensorType::mxfp4:
+      return &CodeReader::mxfp4;
     case TensorType::f32:
     case TensorType::f16:
     case TensorType::f64:

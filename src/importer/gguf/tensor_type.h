@@ -26,6 +26,7 @@ enum class TensorType : std::uint32_t {
   iq4_xs = 23,
   f64 = 28,
   bf16 = 30,
+  mxfp4 = 39,
 };
 
 /// The blocks of a type as groups of codes: element = scale * (code - zero) - minimum, with the group's scale and

@@ -169,9 +169,19 @@ onnx::BlockConstant GraphContext::blocks(const Linear& linear, const onnx::Block
         onnx::BlockMatrix stored =
             weights_.blocks(linear.weight, stored_shape_of(linear), linear.first_row, linear.out);
         for (float& of_block : stored.scales) of_block *= scale;
+        for (float& of_block : stored.minimums) of_block *= scale;
         return stored;
       });
   return blocks_.emplace(name, std::move(constant)).first->second;
+}
+
+std::string GraphContext::block_product(const onnx::RankedValue& input, const onnx::BlockConstant& matrix,
+                                        std::string_view output) {
+  if (!matrix.format.has_minimums) return onnx::multiply_blocks(graph_, input.name, matrix, output);
+  // Queries, keys and values have them in common, and gates and what they let through.
+  const std::string key = fmt::format("sums of {} elements of {}", matrix.format.block_size, input.name);
+  return onnx::multiply_blocks(graph_, input.name, matrix, output,
+                               once(key, [&] { return onnx::sums_of_blocks(graph_, input, matrix); }));
 }
 
 std::string GraphContext::bias(const Linear& linear, float scale) {
@@ -188,7 +198,9 @@ std::string GraphContext::gathered(const std::string& table, const Shape& shape,
   weights_.require(table, shape);
   used_.insert(table);
   const Linear rows = table_of(table, shape);
-  if (const auto format = block_format(rows)) return onnx::gather_blocks(graph_, indices, blocks(rows, *format, 1));
+  if (const auto format = block_format(rows)) {
+    return onnx::gather_blocks(graph_, {.name = indices, .rank = 2}, blocks(rows, *format, 1));
+  }
   return graph_.node("Gather", {matrix(rows, false, 1), indices});
 }
 
@@ -196,7 +208,7 @@ std::string GraphContext::linear_by_rows(const std::string& input, const Linear&
   weights_.require(linear.weight, stored_shape_of(linear));
   used_.insert(linear.weight);
   if (const auto format = block_format(linear)) {
-    const std::string product = onnx::multiply_blocks(graph_, input, blocks(linear, *format, 1));
+    const std::string product = block_product({.name = input, .rank = 2}, blocks(linear, *format, 1), {});
     return linear.bias.empty() ? product : graph_.node("Add", {product, bias(linear, 1)});
   }
   std::vector<std::string> inputs{input, matrix(linear, false, 1)};
@@ -211,9 +223,9 @@ std::string GraphContext::plain_linear(const std::string& input, const Linear& l
   const std::string_view product_name = linear.bias.empty() ? output : std::string_view();
   const std::optional<onnx::BlockFormat> format = block_format(linear);
   // MatMul takes the weight turned.
-  const std::string product = format
-                                  ? onnx::multiply_blocks(graph_, input, blocks(linear, *format, scale), product_name)
-                                  : graph_.node("MatMul", {input, matrix(linear, true, scale)}, {}, product_name);
+  const std::string product =
+      format ? block_product({.name = input, .rank = 3}, blocks(linear, *format, scale), product_name)
+             : graph_.node("MatMul", {input, matrix(linear, true, scale)}, {}, product_name);
   if (linear.bias.empty()) return product;
   return graph_.node("Add", {product, bias(linear, scale)}, {}, output);
 }

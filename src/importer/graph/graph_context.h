@@ -70,7 +70,7 @@ class GraphContext {
   /// A tensor with each element multiplied by `scale` after `offset` was added.
   std::string tensor(const std::string& name, const Shape& shape, float offset, float scale);
 
-  /// Rows of a tensor float[rows, columns], by indices.
+  /// Rows of a tensor float[rows, columns], by indices, int64[batch, tokens].
   std::string gathered(const std::string& table, const Shape& shape, const std::string& indices);
 
   /// input W^T + b, of an input of two dimensions. The weight may be a table of gathered(), and is stored once then.
@@ -81,7 +81,8 @@ class GraphContext {
   std::string derived(const std::string& name, const Shape& shape, const std::string& form, const Shape& made,
                       std::function<std::vector<float>(std::vector<float>)> make);
 
-  /// input W^T + b. `scale` goes into both. With an adapter: Add(that, adapted()) (importer/graph/adapters.h).
+  /// input W^T + b. `scale` goes into both. An input has three axes where the weight is in blocks with minimums. With
+  /// an adapter: Add(that, adapted()) (importer/graph/adapters.h).
   std::string linear(const std::string& input, const Linear& linear, float scale = 1, std::string_view output = {});
 
   /// Over the last axis, which has norm.size elements. RMS norms are written as Mul, ReduceMean, Add, Sqrt, Div, Mul,
@@ -111,6 +112,7 @@ class GraphContext {
   /// The blocks that a weight is stored in; none: it has elements of a floating type.
   [[nodiscard]] std::optional<onnx::BlockFormat> block_format(const Linear& linear) const;
   onnx::BlockConstant blocks(const Linear& linear, const onnx::BlockFormat& format, float scale);
+  std::string block_product(const onnx::RankedValue& input, const onnx::BlockConstant& matrix, std::string_view output);
   std::string bias(const Linear& linear, float scale);
 
   const checkpoint::Weights& weights_;
