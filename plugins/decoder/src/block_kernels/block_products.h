@@ -356,8 +356,8 @@ void unpacked_block_product(const BlockProduct& product) noexcept {
   using Unpacked = typename Kind::Unpacked;
   using Vectors = typename Kind::Vectors;
   alignas(64) std::uint8_t unpacked[unpacked_inner * panel_columns];
-  constexpr std::size_t most_numbers = unpacked_inner / 8 * panel_columns;
-  alignas(64) float scale[most_numbers], minimums[most_numbers];
+  constexpr std::size_t max_numbers = unpacked_inner / 8 * panel_columns;
+  alignas(64) float scale[max_numbers], minimums[max_numbers];
   const BlockRows& rows = product.rows;
   const std::size_t part_blocks = unpacked_inner / rows.block_size,
                     block_bytes = rows.block_size / Kind::Loader::depth * Kind::step_bytes;
@@ -388,7 +388,7 @@ void unpacked_block_product(const BlockProduct& product) noexcept {
 constexpr std::size_t rows_at_once_bytes = std::size_t{1} << 19;
 
 /// Blocks of a row whose numbers are widened for several tiles: 64 KB of them.
-constexpr std::size_t most_widened_blocks = 512;
+constexpr std::size_t max_widened_blocks = 512;
 
 template <typename Kind>
 void block_product_of(const BlockProduct& product) noexcept {
@@ -417,9 +417,9 @@ void block_product_of(const BlockProduct& product) noexcept {
   const std::size_t parts = count * panel_columns / columns;
   const std::size_t panel_bytes = product.rows.stride() / Kind::Loader::depth * Kind::step_bytes;
   const std::size_t ahead_step = (panel_columns * 4 + parts - 1) / parts;
-  alignas(64) float scale[most_widened_blocks * panel_columns], minimums[most_widened_blocks * panel_columns];
+  alignas(64) float scale[max_widened_blocks * panel_columns], minimums[max_widened_blocks * panel_columns];
   const std::size_t blocks = product.rows.blocks;
-  const bool widens = count > 2 && blocks <= most_widened_blocks;
+  const bool widens = count > 2 && blocks <= max_widened_blocks;
   for (std::size_t panel = product.first_panel; panel < product.last_panel; ++panel) {
     PanelPart part{.panel = panel,
                    .first_block = 0,
