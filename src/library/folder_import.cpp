@@ -337,6 +337,10 @@ ImportedFolder import_by(const fs::path& scratch, const ImportRequest& flags, St
     throw Error(ErrorCode::usage, format_message("{}: '{}' is ONNX already, and its positions cannot be changed",
                                                  setting_named("context_length"), flags.folder));
   }
+  if (flags.quantize.given() && fs::is_regular_file(folder, unreadable)) {
+    throw Error(ErrorCode::usage, format_message("{}: '{}' is a GGUF file, which keeps the precision of its weights",
+                                                 setting_named("quantize"), flags.folder));
+  }
   if (!as_reranker && checkpoint::is_decoder_folder(folder)) {
     if (is_onnx && flags.quantize.given()) {
       throw Error(

@@ -38,6 +38,16 @@ TEST_F(DecoderImport, ReportsWhatQuantizedWeightsChange) {
   EXPECT_GT(said.at("same_token"), 0.5);
 }
 
+TEST_F(DecoderImport, RefusesToQuantizeGgufFiles) {
+  const fs::path source = GPUX_SOURCE_DIR "/tests/importer/gguf/llama-q4_0.gguf";
+  for (const char* precision : {"int4", "int8", "fp16"}) {
+    const Outcome outcome = gpux_.run({"import", source, "-t", "tiny", "--quantize", precision});
+    EXPECT_EQ(outcome.code, 2) << precision;
+    EXPECT_THAT(outcome.err, HasSubstr("is a GGUF file, which keeps the precision of its weights"));
+  }
+  EXPECT_EQ(gpux_.run({"inspect", "tiny"}).code, 7);
+}
+
 // Wherever transformers reads them from.
 TEST_F(DecoderImport, KeepsAllChatTemplates) {
   const fs::path source = gpux_.folder().path() / "source", made = gpux_.folder().path() / "made";

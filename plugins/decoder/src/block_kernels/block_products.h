@@ -384,34 +384,12 @@ void unpacked_block_product(const BlockProduct& product) noexcept {
   }
 }
 
-/// Bytes of rows that stay in the second cache while panels pass.
-constexpr std::size_t rows_at_once_bytes = std::size_t{1} << 19;
-
 /// Blocks of a row whose numbers are widened for several tiles: 64 KB of them.
 constexpr std::size_t max_widened_blocks = 512;
 
 template <typename Kind>
-void block_product_of(const BlockProduct& product) noexcept {
+[[gnu::noinline]] void block_product_by_panels(const BlockProduct& product) noexcept {
   const std::size_t rows = product.rows.count, count = tiles_for<Kind>(rows);
-  if (count == 0) return;
-  constexpr std::size_t least = 8 * Kind::max_rows;
-  const std::size_t fitting = rows_at_once_bytes / product.rows.stride() / least * least;
-  const std::size_t at_once = fitting > least ? fitting : least;
-  if (rows > at_once) {
-    for (std::size_t row = 0; row < rows; row += at_once) {
-      BlockProduct part = product;
-      part.rows = product.rows.from(row, rows - row < at_once ? rows - row : at_once);
-      part.out += row * product.out_stride;
-      block_product_of<Kind>(part);
-    }
-    return;
-  }
-  if constexpr (Kind::is_packed) {
-    if (rows >= rows_to_unpack_for<Kind> && product.rows.block_size <= unpacked_inner) {
-      unpacked_block_product<Kind>(product);
-      return;
-    }
-  }
   // The next panel is fetched while this one is multiplied, a part of it in each tile.
   constexpr std::size_t columns = 2 * Kind::Vectors::lanes;
   const std::size_t parts = count * panel_columns / columns;
@@ -444,6 +422,34 @@ void block_product_of(const BlockProduct& product) noexcept {
       });
     }
   }
+}
+
+/// Bytes of rows that stay in the second cache while panels pass.
+constexpr std::size_t rows_at_once_bytes = std::size_t{1} << 19;
+
+template <typename Kind>
+void block_product_of(const BlockProduct& product) noexcept {
+  const std::size_t rows = product.rows.count;
+  if (rows == 0) return;
+  constexpr std::size_t least = 8 * Kind::max_rows;
+  const std::size_t fitting = rows_at_once_bytes / product.rows.stride() / least * least;
+  const std::size_t at_once = fitting > least ? fitting : least;
+  if (rows > at_once) {
+    for (std::size_t row = 0; row < rows; row += at_once) {
+      BlockProduct part = product;
+      part.rows = product.rows.from(row, rows - row < at_once ? rows - row : at_once);
+      part.out += row * product.out_stride;
+      block_product_of<Kind>(part);
+    }
+    return;
+  }
+  if constexpr (Kind::is_packed) {
+    if (rows >= rows_to_unpack_for<Kind> && product.rows.block_size <= unpacked_inner) {
+      unpacked_block_product<Kind>(product);
+      return;
+    }
+  }
+  block_product_by_panels<Kind>(product);
 }
 
 /// By form. Small: for weights of at most 127. `max_rows` are the rows of a tile, `fewer_rows` where unpacking takes

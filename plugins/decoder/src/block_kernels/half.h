@@ -15,6 +15,11 @@ inline float float_of_half(std::uint16_t half) noexcept {
   return __builtin_bit_cast(float, sign | widened << 23 | fraction << 13);
 }
 
+/// The value of a bfloat16. Pure.
+inline float float_of_bfloat16(std::uint16_t bits) noexcept {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+}
+
 /// To the nearest float16, ties to even. Pure.
 inline std::uint16_t half_of(float value) noexcept {
   const auto bits = __builtin_bit_cast(std::uint32_t, value);

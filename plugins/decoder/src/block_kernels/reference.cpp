@@ -55,11 +55,9 @@ void float_product(const FloatProduct& product) noexcept {
       float sum = product.factors == nullptr ? 0 : out[column] * product.factors[row];
       for (std::size_t k = 0; k < product.inner; ++k) {
         const std::size_t at = k * product.value_stride + column;
-        const float value =
-            product.bfloat16_values != nullptr
-                ? __builtin_bit_cast(float, static_cast<std::uint32_t>(product.bfloat16_values[at]) << 16)
-            : product.half_values != nullptr ? float_of_half(product.half_values[at])
-                                             : product.values[at];
+        const float value = product.bfloat16_values != nullptr ? float_of_bfloat16(product.bfloat16_values[at])
+                            : product.half_values != nullptr   ? float_of_half(product.half_values[at])
+                                                               : product.values[at];
         sum = __builtin_fmaf(product.rows[row * product.row_stride + k], value, sum);
       }
       out[column] = sum;

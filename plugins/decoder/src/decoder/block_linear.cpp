@@ -200,18 +200,16 @@ BlockLinear::BlockLinear(std::span<const QuantizedColumns> parts, std::span<cons
     for (std::size_t column = 0; column < part.columns; ++column) columns.emplace_back(&part, column);
   }
   columns_ = columns.size();
-  const bool is_from_zero = set_zero_points(columns);
+  const std::optional<std::vector<float>> from_zero = minimums_from_zero(columns);
+  if (!from_zero) set_zero_points(columns);
   std::array<std::uint8_t, 256> stored{};
   if (parts.front().bits == 8) stored = set_form_of_bytes(columns);
   const auto scale = [this](const QuantizedColumns& part, std::size_t column, std::size_t block) {
     return part.scales[column * blocks_ + block];
   };
-  const auto minimum = [is_from_zero](const QuantizedColumns& part, std::size_t column, std::size_t block) {
-    return is_from_zero ? *minimum_from_zero(part, column, block) : minimum_of(part, column, block);
-  };
   scales_ = PackedNumbers(numbers_of(columns, scale), blocks_, block_size_);
   if (std::ranges::any_of(parts, has_minimums)) {
-    minimums_ = PackedNumbers(numbers_of(columns, minimum), blocks_, block_size_);
+    minimums_ = PackedNumbers(from_zero ? *from_zero : numbers_of(columns, minimum_of), blocks_, block_size_);
   }
   const std::size_t padded_inner = blocks_ * block_size_;
   LargeArray<std::uint8_t> weights(panels() * panel_bytes());
@@ -237,16 +235,19 @@ std::size_t BlockLinear::panel_bytes() const noexcept {
   return panel_columns * blocks_ * block_size_ * stored_bits(form_) / 8;
 }
 
-bool BlockLinear::set_zero_points(std::span<const Column> columns) {
-  // Where there are minimums, zero points can be parts of them.
-  const auto has_minimum_from_zero = [this](const Column& column) {
-    for (std::size_t block = 0; block < blocks_; ++block) {
-      if (!minimum_from_zero(*column.first, column.second, block)) return false;
-    }
-    return true;
-  };
-  const auto is_of_minimums = [](const Column& column) { return has_minimums(*column.first); };
-  if (std::ranges::all_of(columns, is_of_minimums) && std::ranges::all_of(columns, has_minimum_from_zero)) return true;
+std::optional<std::vector<float>> BlockLinear::minimums_from_zero(std::span<const Column> columns) const {
+  if (!std::ranges::all_of(columns, [](const Column& column) { return has_minimums(*column.first); })) return {};
+  bool are_exact = true;
+  std::vector<float> all =
+      numbers_of(columns, [&are_exact](const QuantizedColumns& part, std::size_t column, std::size_t block) {
+        const std::optional<float> minimum = minimum_from_zero(part, column, block);
+        are_exact = are_exact && minimum.has_value();
+        return minimum.value_or(0);
+      });
+  return are_exact ? std::optional(std::move(all)) : std::nullopt;
+}
+
+void BlockLinear::set_zero_points(std::span<const Column> columns) {
   std::vector<std::uint8_t> all(panels() * panel_columns * blocks_);
   for (std::size_t i = 0; i < panels() * panel_columns; ++i) {
     // A column that fills a panel up has those of the first.
@@ -258,9 +259,8 @@ bool BlockLinear::set_zero_points(std::span<const Column> columns) {
   }
   zero_point_ = all.front();
   const bool is_uniform = std::ranges::all_of(all, [this](std::uint8_t point) { return point == zero_point_; });
-  if (is_uniform && (zero_point_ & (zero_point_ - 1)) == 0) return false;
+  if (is_uniform && (zero_point_ & (zero_point_ - 1)) == 0) return;
   zero_points_ = SharedArray<std::uint8_t>::in_large_pages(all);
-  return false;
 }
 
 std::array<std::uint8_t, 256> BlockLinear::set_form_of_bytes(std::span<const Column> columns) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -79,8 +80,9 @@ class BlockLinear {
  private:
   using Column = std::pair<const QuantizedColumns*, std::size_t>;
 
-  /// Returns whether they have become a part of the minimums.
-  bool set_zero_points(std::span<const Column> columns);
+  /// Minimums with the zero points in them, [panel][blocks][32]; empty where one would lose a bit, or there are none.
+  [[nodiscard]] std::optional<std::vector<float>> minimums_from_zero(std::span<const Column> columns) const;
+  void set_zero_points(std::span<const Column> columns);
   /// Chooses the form of values of 8 bits, and how each of them is stored.
   std::array<std::uint8_t, 256> set_form_of_bytes(std::span<const Column> columns);
   /// number(part, column, block) as [panel][blocks][32]; 0 where there is no column.

@@ -15,10 +15,6 @@ std::uint16_t bfloat16_of(float value) noexcept {
   return static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, value) >> 16);
 }
 
-float float_of_bfloat16(std::uint16_t bits) noexcept {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-}
-
 bool is_same(float a, float b) noexcept {
   return __builtin_bit_cast(std::uint32_t, a) == __builtin_bit_cast(std::uint32_t, b);
 }

@@ -17,9 +17,8 @@ std::vector<float> widened(const Constant& constant) {
   std::vector<float> floats(constant.count());
   const auto* const from = static_cast<const std::uint16_t*>(constant.data);
   const bool is_half = constant.element_type == ElementType::float16;
-  std::transform(from, from + floats.size(), floats.begin(), [is_half](std::uint16_t bits) {
-    return is_half ? float_of_half(bits) : __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-  });
+  std::transform(from, from + floats.size(), floats.begin(),
+                 [is_half](std::uint16_t bits) { return is_half ? float_of_half(bits) : float_of_bfloat16(bits); });
   return floats;
 }
 
