@@ -50,7 +50,8 @@ struct BlockMatrix {
 /// Rounds a matrix, row by row, to the nearest values; halves away from 0.
 /// Without zero points, the scale of a block is m / -middle_value(), where m is its element of the largest magnitude:
 /// m has the value 0, as in ggml's Q4_0. With zero points, the values from 0 to max_value() cover the block's range and
-/// 0. Scales are numbers of float16, as ggml's, but for very small and large ones: providers may store them as such. There are no minimums. Pure. Empty where an element is NaN or infinite.
+/// 0. Scales are numbers of float16, as ggml's, but for very small and large ones: providers may store them as such.
+/// There are no minimums. Pure. Empty where an element is NaN or infinite.
 std::optional<BlockMatrix> quantize_to_blocks(std::span<const float> matrix, std::int64_t rows, std::int64_t columns,
                                               const BlockFormat& format);
 
