@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Which sources of a module are compiled together: cmake/unity_groups.py SIZE OUTPUT ROOT
+"""Which sources of a folder are compiled together: cmake/unity_groups.py SIZE OUTPUT ROOT
 
 Writes a CMake file that sets gpux_unity_NAME for each module of ROOT: SOURCE=GROUP, separated by semicolons. A module is a
-folder of src, or a folder below that with a CMakeLists.txt of its own: that of src/server/http is server_http. Two
-sources are in one group only if neither declares a name in an unnamed namespace that the other has, or that one of its
-headers declares: so they mean together what they mean alone. Groups have about SIZE sources. Standard library only."""
+folder of src, or a folder below that with a CMakeLists.txt of its own: that of src/server/http is server_http. So are
+folders of tests: that of tests/server is tests_server. Two sources are in one group only if neither declares a name in an
+unnamed namespace that the other declares or calls, or that one of its headers declares: so they mean together what they
+mean alone. Groups have about SIZE sources. Standard library only."""
 import collections
 import pathlib
 import re
@@ -15,6 +16,8 @@ TEXTS = re.compile(
 )
 DIRECTIVES = re.compile(r"^[ \t]*#[^\n]*(?:\\\n[^\n]*)*", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
+# Of no object and no namespace that is named: looked up where it stands.
+CALL = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*)\s*(?:<[^<>;{}]*>\s*)?\(")
 
 
 def without_template_arguments(piece):
@@ -30,6 +33,9 @@ def declared(piece):
         return set(), {alias.group(1): re.sub(r"\s+", "", alias.group(2))}
     if piece.startswith("using "):
         return set(), {}
+    macro = re.match(r"([A-Z][A-Z0-9_]+)\s*\(\s*(\w*)", piece)
+    if macro:  # GoogleTest's: MATCHER(Name, …) declares a name, and TEST(Suite, Name) what is of no interest here
+        return ({macro.group(2)} if macro.group(1).startswith("MATCHER") else set()), {}
     kind = re.match(r"(?:template\s*<.*?>\s*)?(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)", piece, re.DOTALL)
     if kind:
         return {kind.group(1)}, {}
@@ -42,7 +48,7 @@ def declared(piece):
 
 
 class File:
-    """A source or header: what it declares in unnamed and in named namespaces, its aliases, and all its words."""
+    """A source or header: what it declares in unnamed and in named namespaces, its aliases, what it calls, and all its words."""
 
     def __init__(self, path):
         self.path = path
@@ -51,6 +57,7 @@ class File:
         self.macros = set(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", text, re.MULTILINE))
         code = DIRECTIVES.sub("", TEXTS.sub(" ", text))
         self.words = set(WORD.findall(code))
+        self.called = set(CALL.findall(code))
         self.names, self.public_names, self.aliases = set(), set(), {}  # public ones: with their namespace
         self.opened = set(re.findall(r"^using (?:enum|namespace) [^;]+", code, re.MULTILINE))
         self.namespaces = set()
@@ -95,7 +102,7 @@ class Source(File):
             seen.add(name)
             public_names |= headers[name].public_names
             left += headers[name].includes
-        self.known = self.words | {name for name, _ in public_names}
+        self.known = self.names | self.called | {name for name, _ in public_names}
         # Of these, one hides another.
         self.hiding = {one for one in public_names if one[0] in names_of_several}
 
@@ -119,7 +126,7 @@ class Source(File):
 
     def aliases_go_with(self, other):
         return all(
-            other.aliases[name] == target if name in other.aliases else name not in other.known
+            other.aliases[name] == target if name in other.aliases else name not in other.words | other.known
             for name, target in self.aliases.items()
         )
 
@@ -137,9 +144,9 @@ def groups_of(sources, size):
 
 
 def headers_of(root):
-    """The headers of all modules, by the names under which they are included."""
+    """The headers of all modules and tests, by the names under which they are included."""
     headers = {}
-    for top in (root / "src", root / "include"):
+    for top in (root / "src", root / "include", root / "tests"):
         for path in sorted(top.rglob("*.h")):
             headers[str(path.relative_to(top))] = File(path)
     return headers
@@ -147,7 +154,7 @@ def headers_of(root):
 
 def sources_of_modules(top):
     """The folder of each module with its sources."""
-    folders = {path for path in top.iterdir() if path.is_dir()} | {path.parent for path in top.rglob("CMakeLists.txt")}
+    folders = {path for path in top.glob("*") if path.is_dir()} | {path.parent for path in top.rglob("CMakeLists.txt")}
     modules = {folder: [] for folder in sorted(folders)}
     for path in sorted(top.rglob("*.cpp")):
         nearest = next((folder for folder in path.parents if folder in modules), None)
@@ -162,11 +169,11 @@ def main():
     public_names = {one for header in headers.values() for one in header.public_names}
     counts = collections.Counter(name for name, _ in public_names)
     names_of_several = {name for name, count in counts.items() if count > 1}
-    for folder, paths in sources_of_modules(root / "src"):
+    for folder, paths in [*sources_of_modules(root / "src"), *sources_of_modules(root / "tests")]:
         sources = [Source(path, headers, names_of_several) for path in paths]
         groups = groups_of(sources, size)
         pairs = [f"{one.path.relative_to(folder)}={number}" for number, group in enumerate(groups) for one in group]
-        name = "_".join(folder.relative_to(root / "src").parts)
+        name = "_".join(folder.relative_to(root).parts).removeprefix("src_")
         lines.append(f'set(gpux_unity_{name} "{";".join(sorted(pairs))}")\n')
     content = "".join(lines)
     if not output.exists() or output.read_text() != content:
