@@ -39,6 +39,8 @@ enum class CachePrecision : std::uint8_t {
   automatic,   ///< in float16 where the first provider has that operator for float16, and not for float32, or reads
                ///< both alike (gpux's decoder provider) and the weights are quantized in blocks
   float16,     ///< in half the memory
+  int8,        ///< in about a quarter, with a scale for 32 or 16 elements, where the first provider is gpux's decoder
+               ///< provider; what is rounded changes answers, so that it is never automatic
 };
 
 /// Whether a model runs in this process or in a worker process.

@@ -32,7 +32,7 @@ arguments that are valid against the function's parameters, and reasoning before
 """
 Reasoning: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a model thinks before it answers, from nothing to as much as it can."""
-CachePrecision: TypeAlias = Literal["auto", "model", "float16"]
+CachePrecision: TypeAlias = Literal["auto", "model", "float16", "int8"]
 """How keys and values are stored: as the provider reads them best, as in the model's file, or in half the memory."""
 LoadPhase: TypeAlias = Literal["reading", "session", "first_run", "ready"]
 """What loading a model does.
@@ -212,7 +212,7 @@ class Generator(Closing):
         draft: a smaller model with the same tokens that guesses how texts go on, as `model`; None: none. Its guesses
             are computed as those of prompt_lookup are. Changes no token. It has the other arguments of the model, and
             both need the provider "decoder".
-        cache_precision: of keys and values: "auto", "model" (as in the model's file) or "float16".
+        cache_precision: of keys and values: "auto", "model" (as in the model's file), "float16" or "int8".
         prompt_cache: a folder that keeps keys and values of prompts for later processes, which need not compute them
             again; it is made with mode 0700, and may be shared by processes of one user. None: no folder. Changes no
             token.
@@ -262,8 +262,8 @@ class Generator(Closing):
             options=options,
         )
         engine: dict[str, object] = {"reuses_prefixes": bool(reuse_prefixes), "prompt_lookup": bool(prompt_lookup)}
-        if cache_precision not in ("auto", "model", "float16"):
-            raise Usage(f"cache_precision is {cache_precision!r}; accepted: auto, model, float16")
+        if cache_precision not in ("auto", "model", "float16", "int8"):
+            raise Usage(f"cache_precision is {cache_precision!r}; accepted: auto, model, float16, int8")
         engine["cache_precision"] = cache_precision
         if prompt_cache is not None:
             engine["prompt_cache"] = path_of(prompt_cache)

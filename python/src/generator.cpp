@@ -150,9 +150,10 @@ GeneratorOptions to_options(const nb::dict& values) {
       options.prompt_chunk = nb::cast<std::size_t>(value);
     } else if (name == "cache_precision") {
       const auto precision = nb::cast<std::string>(value);
-      options.cache_precision = precision == "float16" ? CachePrecision::float16
-                                : precision == "model" ? CachePrecision::as_written
-                                                       : CachePrecision::automatic;
+      options.cache_precision = precision == "int8"      ? CachePrecision::int8
+                                : precision == "float16" ? CachePrecision::float16
+                                : precision == "model"   ? CachePrecision::as_written
+                                                         : CachePrecision::automatic;
     } else if (name == "prompt_cache") {
       options.prompt_cache = nb::cast<std::string>(value);
     } else if (name == "prompt_cache_bytes") {

@@ -188,13 +188,15 @@ void add_draft_flag(CLI::App& command, std::string& draft) {
 }
 
 void add_cache_precision_flag(CLI::App& command, CachePrecision& precision) {
-  static const std::map<std::string, CachePrecision> names{
-      {"auto", CachePrecision::automatic}, {"model", CachePrecision::as_written}, {"float16", CachePrecision::float16}};
+  static const std::map<std::string, CachePrecision> names{{"auto", CachePrecision::automatic},
+                                                           {"model", CachePrecision::as_written},
+                                                           {"float16", CachePrecision::float16},
+                                                           {"int8", CachePrecision::int8}};
   command
       .add_option_function<std::string>(
           "--cache-precision", [&precision](const std::string& name) { precision = names.at(name); },
-          "keys and values: auto (default), model (as in the model's file) or float16")
-      ->check(CLI::IsMember({"auto", "model", "float16"}));
+          "keys and values: auto (default), model (as in the model's file), float16 or int8")
+      ->check(CLI::IsMember({"auto", "model", "float16", "int8"}));
 }
 
 std::string figures_line(const Completion& completion) {

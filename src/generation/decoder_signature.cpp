@@ -1,6 +1,7 @@
 #include "generation/decoder_signature.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -91,16 +92,16 @@ class Matcher {
     const std::vector<Dimension> dimensions = entry.type.dimensions.value_or(std::vector<Dimension>());
     constexpr std::size_t rank = 4;
     obstacle_ = fmt::format(
-        "its input {} is {}, and accepted is [batch, heads, tokens, head size] of float32, float16 or "
-        "bfloat16 with any number of tokens, the same for each layer",
+        "its input {} is {}, and accepted is [batch, heads, tokens, head size] of float32, float16, "
+        "bfloat16 or int8 with any number of tokens, the same for each layer",
         entry.name, to_string(entry.type));
     if (dimensions.size() != rank || dimensions[2].size) return false;
     const CacheLayout found{.heads = dimensions[1].size.value_or(0),
                             .head_size = dimensions[3].size.value_or(head_size_),
                             .type = entry.type.element};
-    const bool is_floating =
-        found.type == ElementType::float32 || found.type == ElementType::float16 || found.type == ElementType::bfloat16;
-    if (found.heads <= 0 || found.head_size <= 0 || !is_floating) return false;
+    constexpr std::array known{ElementType::float32, ElementType::float16, ElementType::bfloat16, ElementType::int8};
+    const bool is_known = std::ranges::find(known, found.type) != known.end();
+    if (found.heads <= 0 || found.head_size <= 0 || !is_known) return false;
     if (!is_first) return found == decoder_.cache;
     decoder_.cache = found;
     return true;

@@ -69,7 +69,7 @@ struct FixedHead {
 };
 
 bool is_cache_type(std::uint32_t type) {
-  constexpr std::array<ElementType, 3> types{ElementType::float32, ElementType::float16, ElementType::bfloat16};
+  constexpr std::array types{ElementType::float32, ElementType::float16, ElementType::bfloat16, ElementType::int8};
   return std::ranges::find(types, static_cast<ElementType>(type)) != types.end();
 }
 

@@ -417,10 +417,15 @@ std::string to_json(const LoadReport& report) {
   for (const Runtime::PlacedNode& node : report.placement) {
     placement.push_back(Json::array({node.provider, node.name, node.domain, node.operator_type}));
   }
-  const Json json{{"verdict", json_of(report.verdict)},   {"weights", report.weights},
-                  {"computed_by", report.computed_by},    {"output_names", report.output_names},
-                  {"placement", std::move(placement)},    {"uses_pinned_memory", report.uses_pinned_memory},
-                  {"identity", json_of(report.identity)}, {"float16_values", report.float16_values}};
+  const Json json{{"verdict", json_of(report.verdict)},
+                  {"weights", report.weights},
+                  {"computed_by", report.computed_by},
+                  {"output_names", report.output_names},
+                  {"placement", std::move(placement)},
+                  {"uses_pinned_memory", report.uses_pinned_memory},
+                  {"identity", json_of(report.identity)},
+                  {"stored_values", report.stored_caches.values},
+                  {"stored_element", static_cast<int>(report.stored_caches.element)}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -434,7 +439,8 @@ LoadReport load_report_from(const std::string& text) {
                       .placement = {},
                       .uses_pinned_memory = json.at("uses_pinned_memory").get<bool>(),
                       .identity = pairs_from(json.at("identity")),
-                      .float16_values = json.at("float16_values").get<std::set<std::string>>()};
+                      .stored_caches = {.values = json.at("stored_values").get<std::set<std::string>>(),
+                                        .element = static_cast<ElementType>(json.at("stored_element").get<int>())}};
     for (const Json& node : json.at("placement")) {
       report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
                                   node.at(2).get<std::string>(), node.at(3).get<std::string>()});

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "gpux/runtime.h"
 #include "gpux/verdict.h"
 #include "isolation/loaded_identity.h"
+#include "onnx/stored_caches.h"
 
 namespace gpux::isolation {
 
@@ -30,9 +30,9 @@ struct LoadReport {
   std::string computed_by;
   std::vector<std::string> output_names;
   std::vector<Runtime::PlacedNode> placement;
-  bool uses_pinned_memory = false;            ///< Runtime::uses_pinned_memory()
-  LoadedIdentity identity;                    ///< the identity of the loaded model
-  std::set<std::string> float16_values = {};  ///< inputs and outputs that are float16, and float32 in the file
+  bool uses_pinned_memory = false;  ///< Runtime::uses_pinned_memory()
+  LoadedIdentity identity;          ///< the identity of the loaded model
+  onnx::StoredCaches stored_caches = {};
 };
 
 WorkerLoad worker_load_of(const std::filesystem::path& model, const LoadOptions& options);

@@ -34,7 +34,7 @@
 #include "isolation/run_channels.h"
 #include "isolation/shared_memory_budget.h"
 #include "isolation/worker_process.h"
-#include "onnx/float16_caches.h"
+#include "onnx/stored_caches.h"
 #include "ort/lost_device.h"
 
 namespace gpux::isolation {
@@ -395,7 +395,7 @@ void RemoteSession::State::accept(LoadReport&& loaded) {
   if (!has_loaded) {
     files.require_unchanged();
     report = std::move(loaded);
-    onnx::set_float16(outputs, report.float16_values);
+    onnx::set_types(outputs, report.stored_caches);
     pooled.name = report.output_names.back();
     pooled.type.element = ElementType::float32;
     identity = std::move(now);

@@ -168,6 +168,11 @@ std::string GraphWriter::contributed_value(std::string_view type, const std::vec
   return result;
 }
 
+void GraphWriter::node_of(std::string_view domain, std::string_view type, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs) {
+  write_node(type, domain, inputs, {}, outputs);
+}
+
 void GraphWriter::write_node(std::string_view type, std::string_view domain, const std::vector<std::string>& inputs,
                              const Attributes& attributes, const std::vector<std::string>& outputs) {
   protozero::pbf_writer graph(graph_);

@@ -61,6 +61,10 @@ class GraphWriter {
   void contributed_node(std::string_view type, const std::vector<std::string>& inputs,
                         std::span<const std::string_view> attributes, const std::vector<std::string>& outputs);
 
+  /// A node of another domain, which the model imports by itself.
+  void node_of(std::string_view domain, std::string_view type, const std::vector<std::string>& inputs,
+               const std::vector<std::string>& outputs);
+
   /// Adds a contributed_node() with one output, and returns its name.
   std::string contributed_value(std::string_view type, const std::vector<std::string>& inputs,
                                 const Attributes& attributes, std::string_view output = {});

@@ -15,8 +15,9 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "isolation/load_facts.h"
-#include "onnx/float16_caches.h"
+#include "onnx/int8_rows.h"
 #include "onnx/pooled_output.h"
+#include "onnx/stored_caches.h"
 #include "runtime/loading/memory_limit.h"
 #include "runtime/loading/preflight.h"
 #include "runtime/runtime_state.h"
@@ -44,10 +45,22 @@ void require_worker_for_sandbox(const LoadOptions& options) {
   throw Error(ErrorCode::usage, "a sandbox requires isolation 'process', and it is 'thread'; accepted: sandbox off");
 }
 
-void require_place_for_float16_caches(const LoadOptions& options) {
-  if (options.cache_precision != CachePrecision::float16) return;
+void require_place_for_stored_caches(const LoadOptions& options) {
+  const bool is_int8 = options.cache_precision == CachePrecision::int8;
+  if (options.cache_precision != CachePrecision::float16 && !is_int8) return;
   if (options.before.empty() && options.after.empty()) return;
-  throw Error(ErrorCode::usage, "keys and values in float16 are not supported with models before or after");
+  throw Error(ErrorCode::usage, fmt::format("keys and values in {} are not supported with models before or after",
+                                            is_int8 ? "int8" : "float16"));
+}
+
+// The decoder provider takes the functions that a load writes at their names.
+void require_no_own_functions(const ModelInfo& info) {
+  const std::string prefix = fmt::format("{}::", onnx::int8_rows_domain);
+  const auto found = info.operators.lower_bound(prefix);
+  if (found == info.operators.end() || !found->first.starts_with(prefix)) return;
+  throw Error(ErrorCode::invalid_model,
+              format_message("the model has operators of the domain {}, which gpux writes into models in memory alone",
+                             onnx::int8_rows_domain));
 }
 
 void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64_t limit_bytes) {
@@ -70,8 +83,9 @@ void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64
 Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   const auto start = std::chrono::steady_clock::now();
   require_worker_for_sandbox(given);
-  require_place_for_float16_caches(given);
+  require_place_for_stored_caches(given);
   ModelInfo info = ModelInspector::inspect(model);
+  require_no_own_functions(info);
   LoadOptions options = given;
   const bool is_alone = options.before.empty() && options.after.empty();
   if (!is_alone) options.cache_precision = CachePrecision::as_written;
@@ -88,8 +102,8 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
     return;
   }
   runtime::Loaded loaded = runtime::load(model, info, options);
-  onnx::set_float16(signature.inputs, loaded.float16_values);
-  onnx::set_float16(signature.outputs, loaded.float16_values);
+  onnx::set_types(signature.inputs, loaded.stored_caches);
+  onnx::set_types(signature.outputs, loaded.stored_caches);
   if (loaded.has_pooled_output && options.pooled_output) {
     signature.outputs.push_back(onnx::pooled_entry(info.signature, *options.pooled_output));
   }

@@ -7,8 +7,8 @@
 #include "base/spelling.h"
 #include "isolation/load_facts.h"
 #include "isolation/remote_session.h"
-#include "onnx/float16_caches.h"
 #include "onnx/pooled_output.h"
+#include "onnx/stored_caches.h"
 #include "runtime/session/worker_session.h"
 
 namespace gpux {
@@ -40,8 +40,8 @@ std::shared_ptr<Runtime::State> Runtime::State::load_in_worker(ModelInfo model_i
   if (load_options.pooled_output && report.output_names.size() == signature.outputs.size() + 1) {
     signature.outputs.push_back(onnx::pooled_entry(model_info.signature, *load_options.pooled_output));
   }
-  onnx::set_float16(signature.inputs, report.float16_values);
-  onnx::set_float16(signature.outputs, report.float16_values);
+  onnx::set_types(signature.inputs, report.stored_caches);
+  onnx::set_types(signature.outputs, report.stored_caches);
   model_info.signature = std::move(signature);
   runtime::Loaded loaded = runtime::loaded_in_worker(model_info.path, report, load_options);
   return std::make_shared<State>(std::move(model_info), std::move(loaded),

@@ -328,7 +328,7 @@ isolation::LoadReport report_of(const Runtime& runtime, const isolation::WorkerL
           .placement = runtime.placement(),
           .uses_pinned_memory = runtime.uses_pinned_memory(),
           .identity = replica.identity(),
-          .float16_values = replica.float16_values()};
+          .stored_caches = replica.stored_caches()};
 }
 
 // Says so before anything else runs here, which might say something else. False if the other end is closed.

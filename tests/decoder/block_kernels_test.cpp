@@ -539,5 +539,70 @@ TEST(BlockKernels, RoundToHalfAndBack) {
   }
 }
 
+// Each element is within a step of its block, the largest one within its last digits, and what is read and made again
+// stays.
+TEST(CodedRows, AreTheSameForEachInstructionSet) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const auto& [head_size, block_size] :
+       {std::pair(16, 16), std::pair(48, 16), std::pair(64, 32), std::pair(160, 32)}) {
+    const auto elements = static_cast<std::size_t>(head_size), block = static_cast<std::size_t>(block_size);
+    const std::size_t row_size = elements + 2 * (elements / block);
+    constexpr std::size_t rows = 200;
+    std::vector<float> values(rows * elements);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = normal(random) * std::ldexp(1.0F, static_cast<int>(i / elements % 60) - 30);
+    }
+    std::fill_n(values.begin(), elements, 0.0F);
+    const auto coded_by = [&](const BlockKernels& kernels, const std::vector<float>& from) {
+      std::vector<std::int8_t> coded(rows * row_size);
+      for (std::size_t row = 0; row < rows; ++row) {
+        kernels.to_codes(from.data() + row * elements, elements, block, coded.data() + row * row_size);
+      }
+      return coded;
+    };
+    const std::vector<std::int8_t> expected = coded_by(plain_block_kernels(), values);
+    for (const BlockKernels* kernels : runnable_block_kernels()) {
+      SCOPED_TRACE(std::string(kernels->name));
+      ASSERT_EQ(coded_by(*kernels, values), expected);
+      const std::size_t stride = elements + 5;
+      std::vector<float> spread(rows * stride, -1), again(values.size());
+      kernels->from_codes(expected.data(), rows, elements, block, stride, spread.data());
+      for (std::size_t row = 0; row < rows; ++row) {
+        std::copy_n(spread.begin() + static_cast<std::ptrdiff_t>(row * stride), elements,
+                    again.begin() + static_cast<std::ptrdiff_t>(row * elements));
+        ASSERT_EQ(spread[row * stride + elements], -1);
+      }
+      for (std::size_t first = 0; first < values.size(); first += block) {
+        float peak = 0;
+        for (std::size_t i = first; i < first + block; ++i) peak = std::max(peak, std::fabs(values[i]));
+        for (std::size_t i = first; i < first + block; ++i) {
+          ASSERT_NEAR(again[i], values[i], peak / 127 * (std::fabs(values[i]) > 0.98F * peak ? 1 : 0.5F)) << i;
+        }
+      }
+      ASSERT_EQ(coded_by(*kernels, again), expected);
+    }
+  }
+}
+
+TEST(CodedRows, HaveNoNumberForWhatIsNone) {
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const float none : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> values(32, 1);
+      values[7] = none;
+      std::vector<std::int8_t> row(34);
+      kernels->to_codes(values.data(), 32, 32, row.data());
+      kernels->from_codes(row.data(), 1, 32, 32, 32, values.data());
+      EXPECT_FALSE(std::isfinite(values[7]));
+    }
+    std::vector<float> large(32, std::numeric_limits<float>::max());
+    std::vector<std::int8_t> row(34);
+    kernels->to_codes(large.data(), 32, 32, row.data());
+    kernels->from_codes(row.data(), 1, 32, 32, 32, large.data());
+    EXPECT_GT(large[0], 1e30F);
+  }
+}
+
 }  // namespace
 }  // namespace gpux_cpu::decoder

@@ -39,8 +39,9 @@ TEST_P(Decoders, ComputeWhatTheMathematicsSays) {
   const Ids ids = random_ids(40, sizes.vocabulary, 2);
   constexpr std::size_t capacity = 64;
   const bool has_floats = sizes.weights == "fp32" || sizes.weights.starts_with("stored");
-  const bool is_exact = has_floats && !sizes.has_half_cache;
-  const double least = is_exact ? 1 - 1e-9 : has_floats ? 0.99999 : sizes.weights == "bf16" ? 0.999 : 0.99;
+  const bool is_exact = has_floats && sizes.cache_form == CacheForm::float32;
+  const bool has_halves = has_floats && sizes.cache_form == CacheForm::float16;
+  const double least = is_exact ? 1 - 1e-9 : has_halves ? 0.99999 : sizes.weights == "bf16" ? 0.999 : 0.99;
   CachedRow row(decoder, capacity);
   std::size_t done = 0;
   for (const std::size_t count : {1, 1, 5, 1, 30, 1, 1}) {

@@ -91,6 +91,29 @@ TEST_P(TakenDecoders, HaveThemInHalfTheMemoryWhereWeightsAreInBlocks) {
   EXPECT_EQ(halves.memory_needed(100) * (is_taken ? 2 : 1), whole.memory_needed(100));
 }
 
+// A quarter of the memory and the scales: 2 bytes for 16 or 32. What is rounded changes answers a little: the families'
+// models, of random weights, have the first tokens in common.
+TEST_P(TakenDecoders, HaveThemInInt8WhereThatIsAskedFor) {
+  const Generator whole = generator(), coded = generator({}, {.cache_precision = CachePrecision::int8});
+  EXPECT_EQ(coded.verdict().active, whole.verdict().active);
+  const std::uint64_t needed = coded.memory_needed(100), all = whole.memory_needed(100);
+  if (GetParam() == left_to_the_cpu) {
+    EXPECT_EQ(needed, all);
+    EXPECT_THAT(
+        coded.verdict().notes,
+        testing::Contains("keys and values are not stored in int8: the decoder provider does not run the model"));
+    return;
+  }
+  if (needed == all) {
+    EXPECT_THAT(coded.verdict().notes, testing::Contains(testing::HasSubstr("of heads in blocks of 16")));
+    return;
+  }
+  EXPECT_THAT(coded.verdict().notes, testing::Contains("keys and values are stored in int8"));
+  EXPECT_THAT(needed * 32, testing::AnyOf(all * 9, all * 17 / 2)) << needed << " of " << all;
+  const GenerationSettings settings{.temperature = 0, .max_tokens = 40, .ignores_end = true};
+  EXPECT_EQ(coded.generate("w1 w2 w3", settings).tokens.size(), 40U);
+}
+
 TEST_P(TakenDecoders, AreTakenWithWeightsInBlocks) {
   const Generator one = generator(onnx::BlockFormat{.bits = 8, .block_size = 32});
   if (GetParam() != left_to_the_cpu) {

@@ -45,7 +45,7 @@ class Maker {
                            .head_size = sizes_.head_size,
                            .vocabulary = sizes_.vocabulary,
                            .max_positions = sizes_.max_positions,
-                           .has_half_cache = sizes_.has_half_cache,
+                           .cache_form = sizes_.cache_form,
                            .token_scale = sizes_.token_scale,
                            .logit_divisor = sizes_.logit_divisor,
                            .logit_soft_cap = sizes_.logit_soft_cap};
@@ -361,7 +361,7 @@ std::vector<SmallDecoder> small_decoders() {
       {.name = "bf16", .weights = "bf16", .has_biases = true},
       {.name = "int4_32", .weights = "int4-32", .ties_tokens = true},
       {.name = "int4_128_zero_points", .hidden_size = 160, .intermediate_size = 200, .weights = "int4-128-z"},
-      {.name = "int8_32", .weights = "int8-32", .has_half_cache = true, .has_biases = true},
+      {.name = "int8_32", .weights = "int8-32", .cache_form = CacheForm::float16, .has_biases = true},
       {.name = "int8_16_zero_points", .weights = "int8-16-z", .splits_query_key_value = true},
       {.name = "int4_32_minimums", .weights = "int4-32-m", .has_biases = true, .ties_tokens = true},
       {.name = "mixed", .weights = "int4-32-m", .value_and_gate_weights = "int8-16", .splits_query_key_value = true},
@@ -371,7 +371,9 @@ std::vector<SmallDecoder> small_decoders() {
        .weights = "int8-32",
        .value_and_gate_weights = "fp32",
        .splits_query_key_value = true},
-      {.name = "half_cache", .has_half_cache = true},
+      {.name = "half_cache", .cache_form = CacheForm::float16},
+      {.name = "int8_cache", .head_size = 32, .cache_form = CacheForm::int8},
+      {.name = "int8_cache_of_48", .head_size = 48, .weights = "int4-32", .cache_form = CacheForm::int8, .window = 70},
       {.name = "one_head", .heads = 1, .kv_heads = 1, .head_size = 64},
       {.name = "many_heads", .heads = 6, .kv_heads = 6, .head_size = 20, .hidden_size = 70, .rotary_dimensions = 8},
       {.name = "gemma",
@@ -400,7 +402,7 @@ std::vector<SmallDecoder> small_decoders() {
 
 CachedRow::CachedRow(const Decoder& decoder, std::size_t capacity) {
   const DecoderWeights& weights = decoder.weights();
-  const std::size_t bytes = weights.kv_heads * capacity * weights.head_size * (weights.has_half_cache ? 2 : 4);
+  const std::size_t bytes = weights.kv_heads * capacity * cache_row_bytes(weights.cache_form, weights.head_size);
   // What is behind the tokens is NaN: it must not be read.
   values.assign(2 * weights.layers.size(), std::vector<std::byte>(bytes, std::byte{0xFF}));
 }
@@ -437,7 +439,7 @@ std::vector<std::vector<float>> append(const Decoder& decoder, const std::vector
     all_ids.insert(all_ids.end(), ids[row].begin(), ids[row].end());
     std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(row * total), rows[row]->tokens + sequence, 1);
   }
-  const std::size_t position_bytes = weights.head_size * (weights.has_half_cache ? 2 : 4);
+  const std::size_t position_bytes = cache_row_bytes(weights.cache_form, weights.head_size);
   std::vector<std::vector<std::byte>> pasts, presents;
   DecoderBatch given{.batch = batch,
                      .sequence = sequence,

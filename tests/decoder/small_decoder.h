@@ -19,8 +19,9 @@ struct SmallDecoder {
   /// int4-BLOCK-z, with minimums: int4-BLOCK-m.
   std::string weights = "fp32";
   std::string value_and_gate_weights = {};  ///< empty: as `weights`
-  std::size_t rotary_dimensions = 16;       ///< 0: none
-  bool interleaved = false, has_half_cache = false, normalizes_heads = false, has_branch_norms = false;
+  CacheForm cache_form = CacheForm::float32;
+  std::size_t rotary_dimensions = 16;  ///< 0: none
+  bool interleaved = false, normalizes_heads = false, has_branch_norms = false;
   bool is_gated = true, has_biases = false, ties_tokens = false, splits_query_key_value = false;
   std::size_t window = 0;  ///< of the first layer
   float soft_cap = 0, logit_soft_cap = 0, token_scale = 1, branch_factor = 1, logit_divisor = 1;

@@ -1,8 +1,12 @@
 #include "runtime/loading/rewritten_model.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +18,7 @@
 #include "cpu_runtime.h"
 #include "gpux/model_inspector.h"
 #include "onnx/graph_writer.h"
+#include "onnx/stored_caches.h"
 #include "runtime/loading/fusion_trial.h"
 
 namespace gpux::runtime {
@@ -181,6 +186,82 @@ TEST_F(RewrittenModels, AreTriedInTheirForms) {
     EXPECT_EQ(defects.attention, "") << is_float16;
     EXPECT_EQ(defects.norms, "") << is_float16;
   }
+}
+
+// A model of one attention whose rows of keys and values are int8: what its functions are for providers that have them
+// not.
+TEST_F(RewrittenModels, ReadAndMakeRowsOfInt8) {
+  constexpr std::int64_t head_size = 64, blocks = 2, row_size = head_size + 2 * blocks, past = 9, tokens = 5;
+  onnx::GraphWriter graph("attention");
+  const auto cache = [&](const char* length) {
+    return std::array<onnx::WrittenSize, 4>{std::int64_t{1}, std::int64_t{1}, length, head_size};
+  };
+  const auto input = [&](const char* name) {
+    graph.input(name, ElementType::float32, std::array<onnx::WrittenSize, 3>{std::int64_t{1}, "sequence", head_size});
+  };
+  for (const char* name : {"query", "key", "value"}) input(name);
+  for (const char* name : {"past.key", "past.value"}) graph.input(name, ElementType::float32, cache("past"));
+  graph.input("last_positions", ElementType::int32, std::array<onnx::WrittenSize, 1>{std::int64_t{1}});
+  graph.input("total_length", ElementType::int32, {});
+  graph.contributed_node("GroupQueryAttention",
+                         {"query", "key", "value", "past.key", "past.value", "last_positions", "total_length"},
+                         {{"num_heads", std::int64_t{1}}, {"kv_num_heads", std::int64_t{1}}},
+                         {"attended", "present.key", "present.value"});
+  const std::string result = graph.node("Identity", {"attended"});
+  graph.output(result, ElementType::float32, std::array<onnx::WrittenSize, 3>{std::int64_t{1}, "sequence", head_size});
+  for (const char* name : {"present.key", "present.value"}) graph.output(name, ElementType::float32, cache("total"));
+  const auto changed = onnx::with_stored_caches(graph.model(17, 8), onnx::CacheUse::int8_stored);
+  ASSERT_TRUE(changed.has_value());
+
+  std::mt19937 random(1);
+  const auto number = [&](int first, int last) { return std::uniform_int_distribution<>(first, last)(random); };
+  const auto rows = [&] {
+    Tensor made = Tensor::allocate(ElementType::int8, {1, 1, past, row_size});
+    const std::span<std::int8_t> bytes = made.mutable_as<std::int8_t>();
+    for (std::size_t row = 0; row < past; ++row) {
+      const std::span<std::int8_t> own = bytes.subspan(row * row_size, row_size);
+      for (std::int8_t& code : own.first(head_size)) code = static_cast<std::int8_t>(number(-127, 127));
+      for (std::size_t block = 0; block < blocks; ++block) {
+        own[block * 32 + row] = row % 2 == 0 ? 127 : -127;
+        own[head_size + block] = static_cast<std::int8_t>(number(-20, 20));
+        own[head_size + blocks + block] = static_cast<std::int8_t>(number(0, 127));
+      }
+    }
+    return made;
+  };
+  const auto values = [&](float spread) {
+    Tensor made = Tensor::allocate(ElementType::float32, {1, tokens, head_size});
+    std::normal_distribution<float> normal(0, spread);
+    for (float& value : made.mutable_as<float>()) value = normal(random);
+    return made;
+  };
+  const NamedValues inputs{{"query", values(1)},
+                           {"key", values(1e-6F)},
+                           {"value", values(1e6F)},
+                           {"past.key", rows()},
+                           {"past.value", rows()},
+                           {"last_positions", tensor<std::int32_t>({1}, {past + tokens - 1})},
+                           {"total_length", tensor<std::int32_t>({}, {past + tokens})}};
+  const ort::Session session = session_of_content(changed->content, file_, settings_);
+  const NamedValues results = session.run(inputs, {0, 1, 2});
+  for (const std::size_t part : {0, 1}) {
+    const Tensor& given = *inputs[3 + part].second.tensor();
+    const Tensor& made = *results[1 + part].second.tensor();
+    ASSERT_EQ(made.shape(), (Shape{1, 1, past + tokens, row_size}));
+    const std::span<const std::int8_t> bytes = made.as<std::int8_t>();
+    EXPECT_TRUE(std::ranges::equal(bytes.first(past * row_size), given.as<std::int8_t>()));
+    const std::span<const float> expected = inputs[1 + part].second.tensor()->as<float>();
+    for (std::size_t i = 0; i < tokens * head_size; ++i) {
+      const std::span<const std::int8_t> own = bytes.subspan((past + i / head_size) * row_size, row_size);
+      const std::size_t element = i % head_size, block = element / 32;
+      const float scale =
+          std::ldexp(1 + static_cast<float>(own[head_size + blocks + block]) / 128, own[head_size + block]);
+      const bool is_largest = std::abs(own[element]) == 127;
+      EXPECT_NEAR(static_cast<float>(own[element]) * scale, expected[i], scale * (is_largest ? 1 : 0.5001F));
+    }
+  }
+  EXPECT_TRUE(
+      std::ranges::all_of(results[0].second.tensor()->as<float>(), [](float one) { return std::isfinite(one); }));
 }
 
 }  // namespace

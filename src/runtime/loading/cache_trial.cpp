@@ -128,7 +128,7 @@ CacheTrial try_cached_attention(const Forms& forms, ort::SessionSettings setting
   settings.changing_files.clear();
   settings.cpu_fallback = true;
   const std::string plain = onnx::cached_attention_example(forms);
-  const std::optional<onnx::Float16Caches> changed = onnx::with_float16_caches(plain);
+  const std::optional<onnx::ChangedCaches> changed = onnx::with_stored_caches(plain, onnx::CacheUse::float16_computed);
   if (!changed || on_a_device(forms, plain, ElementType::float32, settings)) return {};
   if (!on_a_device(forms, changed->content, ElementType::float16, settings)) return {};
   ort::SessionSettings cpu = settings;

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "onnx/float16_caches.h"
+#include "onnx/stored_caches.h"
 #include "ort/session.h"
 
 namespace gpux::runtime {

@@ -496,7 +496,7 @@ Loaded load_by(const std::filesystem::path& model, const ModelInfo& info, const 
           .resident_before_bytes = resident_before_bytes,
           .computed_by = std::move(computed),
           .identity = std::move(identity),
-          .float16_values = rewritten.float16_values(),
+          .stored_caches = rewritten.stored_caches(),
           .has_pooled_output = rewritten.is_pooled(),
           .written_graph = std::move(written)};
 }

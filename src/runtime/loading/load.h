@@ -3,13 +3,13 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
 #include "isolation/loaded_identity.h"
+#include "onnx/stored_caches.h"
 #include "ort/session.h"
 
 namespace gpux::runtime {
@@ -25,9 +25,9 @@ struct Loaded {
   std::string computed_by;  ///< ONNX Runtime, the providers with their versions and options, and the processor
   isolation::LoadedIdentity
       identity;  ///< the same and the verdict, for a comparison with another load; without the files
-  std::set<std::string> float16_values;  ///< inputs and outputs that are float32 in the file
-  bool has_pooled_output = false;        ///< LoadOptions::pooled_output was added
-  OptimizedGraph written_graph;          ///< and what it was made for; has no file if none was requested
+  onnx::StoredCaches stored_caches;
+  bool has_pooled_output = false;  ///< LoadOptions::pooled_output was added
+  OptimizedGraph written_graph;    ///< and what it was made for; has no file if none was requested
 };
 
 /// Removes the files of profiles that begin with `prefix`; none where it is empty. ONNX Runtime starts a profile for

@@ -230,6 +230,7 @@ void keep_engines(const ProviderReport& report, const LoadOptions& options, cons
   }
   if (options.pooled_output) digest += text_of(*options.pooled_output);  // it may be compiled with that output
   if (options.cache_precision == CachePrecision::float16) digest += "keys and values in float16";
+  if (options.cache_precision == CachePrecision::int8) digest += "keys and values in int8";
   const std::string version =
       provider::compiled_by(ort::Core::current()->version(), report.library, provider::loaded_compilers(*row));
   const provider::EngineFolder folder = cache->open(provider::engine_key(*row, digest, version, resolved, device));

@@ -10,9 +10,9 @@
 
 #include "base/files.h"
 #include "base/spelling.h"
-#include "onnx/float16_caches.h"
 #include "onnx/fused_attention.h"
 #include "onnx/pooled_output.h"
+#include "onnx/stored_caches.h"
 #include "provider/table.h"
 #include "runtime/loading/cache_trial.h"
 #include "runtime/loading/precision_variant.h"
@@ -48,24 +48,29 @@ bool wants_fusion(const LoadOptions& options, const Plan& plan) {
 }
 
 // Null: the first provider has no use for them beside float32.
-const provider::ProviderRow* reader_of_half_caches(const Plan& plan) {
+const provider::ProviderRow* reader_of_caches(const Plan& plan) {
   const auto* row = plan.candidates.empty() ? nullptr : provider::find_row(plan.candidates.front().id);
   return row != nullptr && row->reads_half_caches ? row : nullptr;
 }
 
-bool wants_float16_caches(const LoadOptions& options, const ModelInfo& info, const Plan& plan) {
+bool wants_stored_caches(const LoadOptions& options, const ModelInfo& info, const Plan& plan) {
   if (!info.operators.contains("com.microsoft::GroupQueryAttention")) return false;
   switch (options.cache_precision) {
     case CachePrecision::as_written:
       return false;
     case CachePrecision::automatic:
       // Beside the rounding of weights and activations in blocks, that of keys and values is small.
-      if (reader_of_half_caches(plan) != nullptr) return info.operators.contains("com.microsoft::MatMulNBits");
+      if (reader_of_caches(plan) != nullptr) return info.operators.contains("com.microsoft::MatMulNBits");
       return !plan.candidates.empty();
     case CachePrecision::float16:
+    case CachePrecision::int8:
       return true;
   }
   return false;
+}
+
+std::string_view name_of(ElementType element) {
+  return element == ElementType::int8 ? "int8" : "float16";
 }
 
 std::string list_of(const std::map<std::string, std::size_t>& operators) {
@@ -95,25 +100,35 @@ std::optional<std::string> RewrittenModel::fused(std::string_view content, bool 
   }
 }
 
-std::optional<std::string> RewrittenModel::with_float16_caches(std::string_view content, const Plan& plan,
-                                                               const ort::SessionSettings& settings) {
+std::optional<std::string> RewrittenModel::with_stored_caches(std::string_view content, const Plan& plan,
+                                                              const ort::SessionSettings& settings) {
   const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
-  const bool has_reader = reader_of_half_caches(plan) != nullptr, halves = has_reader && !has_idle_caches_;
+  const bool is_int8 = options_.cache_precision == CachePrecision::int8;
+  const bool has_reader = reader_of_caches(plan) != nullptr, is_for_reader = has_reader && !has_idle_caches_;
   if (is_automatic && has_reader && has_idle_caches_) return std::nullopt;
+  if (is_int8 && !is_for_reader) {
+    cache_failure_ =
+        has_reader ? "the decoder provider does not run the model" : "only the decoder provider reads them";
+    return std::nullopt;
+  }
   try {
-    std::optional<onnx::Float16Caches> changed =
-        onnx::with_float16_caches(content, halves ? onnx::Float16Use::stored : onnx::Float16Use::computed);
+    const onnx::CacheUse stored = is_int8 ? onnx::CacheUse::int8_stored : onnx::CacheUse::float16_stored;
+    std::optional<onnx::ChangedCaches> changed =
+        onnx::with_stored_caches(content, is_for_reader ? stored : onnx::CacheUse::float16_computed);
     if (!changed) {
-      if (!is_automatic) cache_failure_ = "they are not float32 inputs and outputs for GroupQueryAttention alone";
+      if (!is_automatic) {
+        cache_failure_ = fmt::format("they are not float32 inputs and outputs for GroupQueryAttention alone{}",
+                                     is_int8 ? ", of heads in blocks of 16, in a model of IR version 8 or later" : "");
+      }
       return std::nullopt;
     }
-    if (is_automatic && !halves) {
+    if (is_automatic && !is_for_reader) {
       const CacheTrial trial = try_cached_attention(changed->forms, settings);
       if (!trial.defect.empty()) cache_failure_ = trial.defect;
       if (!trial.needs_float16 || cache_failure_) return std::nullopt;
     }
-    float16_values_ = std::move(changed->values);
-    halves_caches_ = halves;
+    stored_caches_ = std::move(changed->stored);
+    is_for_reader_ = is_for_reader;
     return std::move(changed->content);
   } catch (const std::exception& error) {
     cache_failure_ = error.what();
@@ -135,18 +150,18 @@ std::optional<std::string> RewrittenModel::pooled(std::string_view content, cons
 std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelInfo& info, const Plan& plan,
                                               const ort::SessionSettings& settings, bool is_optimized) {
   fused_.clear();
-  float16_values_.clear();
+  stored_caches_ = {};
   is_pooled_ = false;
   if (is_optimized || !options_.optimized_model.empty()) {
-    if (options_.cache_precision == CachePrecision::float16) {
+    if (options_.cache_precision == CachePrecision::float16 || options_.cache_precision == CachePrecision::int8) {
       cache_failure_ = is_optimized ? "the graph was optimized before" : "the graph is kept for later loads";
     }
     return std::nullopt;
   }
   const bool fuses = wants_fusion(options_, plan) && (defects_.attention.empty() || defects_.norms.empty());
   const PooledOutput* const pooling = pooling_failure_ ? nullptr : wanted_pooling(options_, plan);
-  const bool has_float16_caches = !cache_failure_ && wants_float16_caches(options_, info, plan);
-  if (!fuses && !has_float16_caches && pooling == nullptr) return std::nullopt;
+  const bool stores_caches = !cache_failure_ && wants_stored_caches(options_, info, plan);
+  if (!fuses && !stores_caches && pooling == nullptr) return std::nullopt;
   const MappedFile content(file);
   std::optional<std::string> model;
   const auto change = [&](std::optional<std::string> changed) {
@@ -154,14 +169,14 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   };
   const auto last = [&] { return model ? std::string_view(*model) : content.text(); };
   if (fuses) change(fused(last(), precision_of(info) == "fp16", settings));
-  if (has_float16_caches) change(with_float16_caches(last(), plan, settings));
+  if (stores_caches) change(with_stored_caches(last(), plan, settings));
   if (pooling != nullptr) change(pooled(last(), *pooling));
   return model;
 }
 
 bool RewrittenModel::give_up_idle_caches(const ort::Session& session, const Plan& plan) {
-  if (!halves_caches_ || float16_values_.empty()) return false;
-  const provider::ProviderRow* const reader = reader_of_half_caches(plan);
+  if (!is_for_reader_ || stored_caches_.empty()) return false;
+  const provider::ProviderRow* const reader = reader_of_caches(plan);
   has_idle_caches_ = std::ranges::none_of(session.assignment(), [reader](const ort::AssignedNode& node) {
     return provider::find_row(node.provider) == reader;
   });
@@ -171,7 +186,7 @@ bool RewrittenModel::give_up_idle_caches(const ort::Session& session, const Plan
 bool RewrittenModel::give_up(const std::string& reason) {
   if (!fused_.empty()) {
     defects_ = {reason, reason};
-  } else if (!float16_values_.empty()) {
+  } else if (!stored_caches_.empty()) {
     cache_failure_ = reason;
   } else if (is_pooled_) {
     pooling_failure_ = reason;
@@ -187,13 +202,15 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
     if (!defects_.attention.empty()) verdict.notes.emplace_back("attention is not fused: " + defects_.attention);
     if (!defects_.norms.empty()) verdict.notes.emplace_back("norms are not fused: " + defects_.norms);
   }
-  if (!float16_values_.empty()) {
+  if (!stored_caches_.empty()) {
     const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
-    verdict.notes.emplace_back(
-        std::string("keys and values are stored in float16") +
-        (is_automatic && !halves_caches_ ? ": the provider has their attention in float16 alone" : ""));
+    verdict.notes.push_back(
+        fmt::format("keys and values are stored in {}{}", name_of(stored_caches_.element),
+                    is_automatic && !is_for_reader_ ? ": the provider has their attention in float16 alone" : ""));
   } else if (cache_failure_) {
-    verdict.notes.emplace_back("keys and values are not stored in float16: " + *cache_failure_);
+    const bool is_int8 = options_.cache_precision == CachePrecision::int8;
+    verdict.notes.push_back(
+        fmt::format("keys and values are not stored in {}: {}", is_int8 ? "int8" : "float16", *cache_failure_));
   }
   if (is_pooled_) {
     verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");
@@ -205,7 +222,9 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
 std::string RewrittenModel::identity() const {
   std::vector<std::string> changes;
   if (!fused_.empty()) changes.push_back("fused " + list_of(fused_));
-  if (!float16_values_.empty()) changes.emplace_back("keys and values in float16");
+  if (!stored_caches_.empty()) {
+    changes.push_back(fmt::format("keys and values in {}", name_of(stored_caches_.element)));
+  }
   if (is_pooled_) changes.emplace_back("pooled in the graph");
   return join(changes, "; ");
 }

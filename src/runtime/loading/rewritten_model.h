@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "gpux/model_info.h"
@@ -17,7 +16,7 @@ namespace gpux::runtime {
 
 /// The model as a load rewrites it before ONNX Runtime gets it, if the plan's providers benefit: nodes are fused
 /// (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), keys and values are
-/// stored as LoadOptions::cache_precision says (onnx/float16_caches.h), and the output is added that
+/// stored as LoadOptions::cache_precision says (onnx/stored_caches.h), and the output is added that
 /// LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
 class RewrittenModel {
  public:
@@ -29,15 +28,15 @@ class RewrittenModel {
   std::optional<std::string> of(const std::filesystem::path& file, const ModelInfo& info, const Plan& plan,
                                 const ort::SessionSettings& settings, bool is_optimized);
 
-  /// Whether keys and values are float16 in the last content for a provider that got no node of the session: the next
-  /// one has them as they are in the model.
+  /// Whether keys and values are stored in another type in the last content for a provider that got no node of the
+  /// session: the next one has them as they are in the model, or as another provider needs them.
   bool give_up_idle_caches(const ort::Session& session, const Plan& plan);
 
   /// After no session could be made with the last content: the next has a change less. False: it had none.
   bool give_up(const std::string& reason);
 
-  /// The inputs and outputs that are float16 in the last content, and float32 in the model.
-  [[nodiscard]] const std::set<std::string>& float16_values() const noexcept { return float16_values_; }
+  /// The inputs and outputs of the last content that are float32 in the model.
+  [[nodiscard]] const onnx::StoredCaches& stored_caches() const noexcept { return stored_caches_; }
 
   [[nodiscard]] bool is_pooled() const noexcept { return is_pooled_; }
 
@@ -49,15 +48,15 @@ class RewrittenModel {
 
  private:
   std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
-  std::optional<std::string> with_float16_caches(std::string_view content, const Plan& plan,
-                                                 const ort::SessionSettings& settings);
+  std::optional<std::string> with_stored_caches(std::string_view content, const Plan& plan,
+                                                const ort::SessionSettings& settings);
   std::optional<std::string> pooled(std::string_view content, const PooledOutput& wanted);
 
   const LoadOptions& options_;
   const Signature& signature_;
   std::map<std::string, std::size_t> fused_;  // operators of the last content
-  std::set<std::string> float16_values_;
-  bool halves_caches_ = false;  // float16_values_ are so for a provider that has them in float32, too
+  onnx::StoredCaches stored_caches_;
+  bool is_for_reader_ = false;  // stored_caches_ are so for a provider that has them in float32, too
   bool has_idle_caches_ = false;
   bool is_pooled_ = false;  // the last content is
   FusionDefects defects_;   // of what is fused no more

@@ -141,8 +141,8 @@ unsigned SessionReplica::threads() const {
   return runtime_.state_->options.intra_threads.value_or(usable_processors(Machine::this_one()));
 }
 
-const std::set<std::string>& SessionReplica::float16_values() const noexcept {
-  return runtime_.state_->loaded.float16_values;
+const onnx::StoredCaches& SessionReplica::stored_caches() const noexcept {
+  return runtime_.state_->loaded.stored_caches;
 }
 
 Value SessionReplica::run_in_place(const NamedValues& inputs, const NamedValues& in_place, std::string_view output,

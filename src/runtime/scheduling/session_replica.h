@@ -4,7 +4,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 #include "isolation/loaded_identity.h"
 #include "isolation/remote_session.h"
 #include "isolation/value_encoding.h"
+#include "onnx/stored_caches.h"
 #include "ort/compute_turn.h"
 #include "runtime/scheduling/scheduler.h"
 
@@ -83,8 +83,8 @@ class SessionReplica : public Replica {
   /// Threads of an operator: LoadOptions::intra_threads, or the processors that this process may use.
   [[nodiscard]] unsigned threads() const;
 
-  /// Inputs and outputs that are float16 here, and float32 in the file: Loaded::float16_values.
-  [[nodiscard]] const std::set<std::string>& float16_values() const noexcept;
+  /// Inputs and outputs that are float32 in the file: Loaded::stored_caches.
+  [[nodiscard]] const onnx::StoredCaches& stored_caches() const noexcept;
 
   /// RemoteSession::wait_for_worker() and call() with a token that stop() finds. Error usage where the session is in
   /// this process.

@@ -51,7 +51,7 @@ Loaded loaded_in_worker(const std::filesystem::path& model, const isolation::Loa
                 .profile_prefix = {},
                 .computed_by = report.computed_by,
                 .identity = report.identity,
-                .float16_values = report.float16_values,
+                .stored_caches = report.stored_caches,
                 .written_graph = {}};
   const std::string& reason = facts_of(options).isolation_reason;
   loaded.verdict.notes.emplace_back(reason.empty() ? "the model runs in a worker process" : reason);

@@ -1,5 +1,6 @@
 // AVX2 with FMA and F16C. 2 rows of a tile of blocks are 8 sums of the 16 registers; 6 rows of floats are 12.
 #include "block_kernels/block_products.h"
+#include "block_kernels/coded_rows.h"
 #include "block_kernels/float_products.h"
 #include "block_kernels/packed_keys_256.h"
 #include "block_kernels/vector_rows.h"
@@ -25,6 +26,8 @@ const BlockKernels avx2_block_kernels{
     .softmax = softmax_of<Vectors256>,
     .to_half = to_half_256,
     .from_half = from_half_256,
+    .to_codes = to_codes,
+    .from_codes = from_codes,
 };
 
 }  // namespace gpux_cpu::decoder

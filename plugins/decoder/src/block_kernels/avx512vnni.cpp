@@ -1,6 +1,7 @@
 // AVX-512 with VNNI. 6 rows of a tile of blocks are 24 sums, beside 4 vectors of weights and one of a row; 14 rows of
 // floats are 28 sums.
 #include "block_kernels/block_products.h"
+#include "block_kernels/coded_rows.h"
 #include "block_kernels/float_products.h"
 #include "block_kernels/packed_keys_512.h"
 #include "block_kernels/vector_rows.h"
@@ -26,6 +27,8 @@ const BlockKernels avx512vnni_block_kernels{
     .softmax = softmax_of<Vectors512>,
     .to_half = to_half_512,
     .from_half = from_half_512,
+    .to_codes = to_codes,
+    .from_codes = from_codes,
 };
 
 }  // namespace gpux_cpu::decoder

@@ -121,6 +121,11 @@ struct BlockKernels {
   float (*softmax)(const ScoreBlock& block, float& largest, float& sum) noexcept;
   void (*to_half)(const float* values, std::size_t count, std::uint16_t* out) noexcept;
   void (*from_half)(const std::uint16_t* values, std::size_t count, float* out) noexcept;
+  /// A row of codes and scales of a head, in blocks of 32 or 16 elements. What is no number becomes infinity.
+  void (*to_codes)(const float* values, std::size_t head_size, std::size_t block_size, std::int8_t* row) noexcept;
+  /// `count` such rows, next to each other, into rows `stride` apart.
+  void (*from_codes)(const std::int8_t* rows, std::size_t count, std::size_t head_size, std::size_t block_size,
+                     std::size_t stride, float* out) noexcept;
 
   void block_product(const BlockProduct& product) const noexcept {
     block_products[static_cast<std::size_t>(product.form)](product);

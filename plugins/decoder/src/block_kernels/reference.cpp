@@ -1,5 +1,6 @@
 // The same in plain loops: what the others are tested against, and what runs where none of them does.
 #include "block_kernels/block_kernels.h"
+#include "block_kernels/coded_rows.h"
 #include "block_kernels/half.h"
 #include "block_kernels/packed_weights.h"
 #include "block_kernels/row_operations.h"
@@ -101,6 +102,8 @@ const BlockKernels reference_block_kernels{
     .softmax = softmax_block,
     .to_half = to_half,
     .from_half = from_half,
+    .to_codes = to_codes,
+    .from_codes = from_codes,
 };
 
 }  // namespace gpux_cpu::decoder

@@ -90,13 +90,42 @@ class SpanAttention {
   }
 
  private:
-  [[nodiscard]] std::size_t block_bytes() const { return keys_per_block * head_size_ * (cache_.is_half ? 2 : 4); }
+  [[nodiscard]] std::size_t block_bytes() const { return keys_per_block * cache_row_bytes(cache_.form, head_size_); }
 
   [[nodiscard]] const void* at(const void* cache, std::size_t key) const {
-    return static_cast<const std::byte*>(cache) + key * head_size_ * (cache_.is_half ? 2 : 4);
+    return static_cast<const std::byte*>(cache) + key * cache_row_bytes(cache_.form, head_size_);
   }
 
-  [[nodiscard]] bool widens(std::size_t rows) const { return cache_.is_half && rows <= rows_that_widen; }
+  [[nodiscard]] bool widens(std::size_t rows) const {
+    return cache_.form == CacheForm::float16 && rows <= rows_that_widen;
+  }
+
+  // What the keys or values of a block are, `stride` apart.
+  void read(const void* cache, const KeyBlock& block, std::size_t stride, float* out) const {
+    const void* const rows = at(cache, block.first);
+    switch (cache_.form) {
+      case CacheForm::float32:
+        for (std::size_t key = 0; key < block.count; ++key) {
+          std::copy_n(static_cast<const float*>(rows) + key * head_size_, head_size_, out + key * stride);
+        }
+        break;
+      case CacheForm::float16: {
+        const auto* const halves = static_cast<const std::uint16_t*>(rows);
+        if (stride == head_size_) {
+          kernels_.from_half(halves, block.count * head_size_, out);
+          break;
+        }
+        for (std::size_t key = 0; key < block.count; ++key) {
+          kernels_.from_half(halves + key * head_size_, head_size_, out + key * stride);
+        }
+        break;
+      }
+      case CacheForm::int8:
+        kernels_.from_codes(static_cast<const std::int8_t*>(rows), block.count, head_size_,
+                            cache_block_size(head_size_), stride, out);
+        break;
+    }
+  }
 
   // [rows, keys_per_block]
   float* score(const KeyBlock& block, std::size_t rows) {
@@ -133,27 +162,22 @@ class SpanAttention {
   }
 
   const float* keys(const KeyBlock& block) {
-    const std::size_t first = block.first * head_size_, count = block.count * head_size_;
-    if (!cache_.is_half) return static_cast<const float*>(cache_.keys) + first;
+    if (cache_.form == CacheForm::float32) return static_cast<const float*>(at(cache_.keys, block.first));
     float* const converted = scratch_.keys.get(keys_per_block * head_size_);
-    kernels_.from_half(static_cast<const std::uint16_t*>(cache_.keys) + first, count, converted);
+    read(cache_.keys, block, head_size_, converted);
     return converted;
   }
 
   // [count, padded head size]
   const float* values(const KeyBlock& block) {
-    const std::size_t first = block.first * head_size_;
-    const auto* const floats = static_cast<const float*>(cache_.values) + first;
-    if (!cache_.is_half && padded_ == head_size_) return floats;
+    if (cache_.form == CacheForm::float32 && padded_ == head_size_) {
+      return static_cast<const float*>(at(cache_.values, block.first));
+    }
     float* const padded = scratch_.values.get(keys_per_block * padded_);
+    read(cache_.values, block, padded_, padded);
+    if (padded_ == head_size_) return padded;
     for (std::size_t key = 0; key < block.count; ++key) {
       float* const to = padded + key * padded_;
-      if (cache_.is_half) {
-        const auto* const halves = static_cast<const std::uint16_t*>(cache_.values) + first;
-        kernels_.from_half(halves + key * head_size_, head_size_, to);
-      } else {
-        std::copy_n(floats + key * head_size_, head_size_, to);
-      }
       std::fill(to + head_size_, to + padded_, 0.0F);
     }
     return padded;

@@ -3,14 +3,15 @@
 #include <cstddef>
 
 #include "block_kernels/block_kernels.h"
+#include "decoder/cache_rows.h"
 #include "kernels/scratch.h"
 
 namespace gpux_cpu::decoder {
 
-/// The keys and values of one head of one row of a batch, [positions, head_size] each, of float or float16.
+/// The keys and values of one head of one row of a batch, [positions, cache_row_size] each.
 struct HeadCache {
   const void *keys = nullptr, *values = nullptr;
-  bool is_half = false;
+  CacheForm form = CacheForm::float32;
   std::size_t head_size = 0;
 };
 

@@ -62,7 +62,7 @@ void check_ids(const DecoderBatch& batch, std::size_t vocabulary) {
 // Where a run's caches are not those before it. Behind the tokens are zeros, as ONNX Runtime leaves them.
 void copy_cache(const DecoderBatch& batch, const DecoderWeights& weights, std::span<const std::size_t> past,
                 Team& team) {
-  const std::size_t row_bytes = weights.head_size * (weights.has_half_cache ? 2 : 4);
+  const std::size_t row_bytes = cache_row_bytes(weights.cache_form, weights.head_size);
 
   struct Copy {
     const std::byte* from;

@@ -181,15 +181,22 @@ class Pass {
   // Where the key or value of a token goes.
   void* cache_at(void* cache, const TokenRow& token, std::size_t kv_head) const {
     const std::size_t head = token.row * weights_.kv_heads + kv_head;
-    const std::size_t index = (head * inputs_.batch.present_length + token.position) * weights_.head_size;
-    return static_cast<std::byte*>(cache) + index * (weights_.has_half_cache ? 2 : 4);
+    const std::size_t row = head * inputs_.batch.present_length + token.position;
+    return static_cast<std::byte*>(cache) + row * cache_row_bytes(weights_.cache_form, weights_.head_size);
   }
 
   void store(const float* values, void* to) const {
-    if (weights_.has_half_cache) {
-      kernels_.blocks.to_half(values, weights_.head_size, static_cast<std::uint16_t*>(to));
-    } else {
-      std::copy_n(values, weights_.head_size, static_cast<float*>(to));
+    const std::size_t head_size = weights_.head_size;
+    switch (weights_.cache_form) {
+      case CacheForm::float32:
+        std::copy_n(values, head_size, static_cast<float*>(to));
+        break;
+      case CacheForm::float16:
+        kernels_.blocks.to_half(values, head_size, static_cast<std::uint16_t*>(to));
+        break;
+      case CacheForm::int8:
+        kernels_.blocks.to_codes(values, head_size, cache_block_size(head_size), static_cast<std::int8_t*>(to));
+        break;
     }
   }
 
@@ -271,7 +278,7 @@ class Pass {
     const TokenRow start{.row = tokens_[unit.run.first].row};
     return {.keys = cache_at(cache.present_keys, start, unit.kv_head),
             .values = cache_at(cache.present_values, start, unit.kv_head),
-            .is_half = weights_.has_half_cache,
+            .form = weights_.cache_form,
             .head_size = weights_.head_size};
   }
 

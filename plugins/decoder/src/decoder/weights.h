@@ -53,7 +53,7 @@ struct DecoderWeights {
   std::size_t hidden_size = 0, heads = 0, kv_heads = 0, head_size = 0;
   std::size_t vocabulary = 0;
   std::size_t max_positions = 0;  ///< rows of the tables of positions; 0: any number of positions
-  bool has_half_cache = false;    ///< keys and values in float16
+  CacheForm cache_form = CacheForm::float32;
   TokenTable tokens;
   float token_scale = 1;
   SharedArray<float> positions;  ///< [max_positions, hidden_size], added to the tokens; empty: none

@@ -35,6 +35,7 @@ FusedDecoder::FusedDecoder(std::shared_ptr<const Decoder> decoder, const Decoder
 
 void FusedDecoder::set_caches(const Ort::KernelContext& kernel, DecoderBatch& batch) const {
   const DecoderWeights& weights = decoder_->weights();
+  const std::size_t row_size = cache_row_size(weights.cache_form, weights.head_size);
   std::optional<Shape> first;
   for (const CacheIndices& indices : caches_) {
     LayerCache cache;
@@ -45,9 +46,9 @@ void FusedDecoder::set_caches(const Ort::KernelContext& kernel, DecoderBatch& ba
         first = shape;
         if (shape.size() != 4 || shape[0] != static_cast<std::int64_t>(batch.batch) ||
             shape[1] != static_cast<std::int64_t>(weights.kv_heads) ||
-            shape[3] != static_cast<std::int64_t>(weights.head_size)) {
+            shape[3] != static_cast<std::int64_t>(row_size)) {
           throw InvalidInput("past_key_values are not [batch, " + std::to_string(weights.kv_heads) + ", tokens, " +
-                             std::to_string(weights.head_size) + "]");
+                             std::to_string(row_size) + "]");
         }
         batch.past_length = static_cast<std::size_t>(shape[2]);
         batch.present_length = std::max(batch.past_length, batch.total);

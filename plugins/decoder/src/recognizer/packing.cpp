@@ -176,7 +176,7 @@ DecoderWeights weights_of(const RecognizedDecoder& found, DecoderPrecision preci
                          .kv_heads = found.kv_heads,
                          .head_size = found.head_size,
                          .vocabulary = found.tokens.columns,
-                         .has_half_cache = found.has_half_cache,
+                         .cache_form = found.cache_form,
                          .token_scale = found.token_scale,
                          .final_norm = packed(found.final_norm),
                          .language_head = packer.projection(found.language_head),

@@ -65,7 +65,7 @@ struct RecognizedLayer {
 struct RecognizedDecoder {
   std::string input_ids, attention_mask, logits;
   std::size_t hidden_size = 0, heads = 0, kv_heads = 0, head_size = 0;
-  bool has_half_cache = false;
+  CacheForm cache_form = CacheForm::float32;
   RecognizedMatrix tokens;  ///< a column for each token, hidden_size elements
   float token_scale = 1;
   const Constant* positions = nullptr;  ///< [positions, hidden_size], added to the tokens; null: none

@@ -56,7 +56,7 @@ class Recognizer {
     }
     if (presents.empty()) throw NotRecognized("it has no GroupQueryAttention");
     for (const Node& node : index_.graph().nodes) {
-      if (node.type == "Cast" && presents.contains(input_of(node, 0))) presents.insert(node.outputs.front());
+      if (stores_rows(node) && presents.contains(input_of(node, 0))) presents.insert(node.outputs.front());
     }
     std::vector<std::string> others;
     for (const std::string& output : index_.graph().outputs) {
@@ -431,41 +431,65 @@ class Recognizer {
     layer.rotary = rotary;
   }
 
-  // The input of the model that is cast to float32, or the value itself.
-  std::string before_cast(const std::string& value) {
-    constexpr std::int64_t type_float = 1;
-    const Node* const cast = index_.producer(value, "Cast");
-    if (cast == nullptr || integer_of(*cast, "to", 0) != type_float) return value;
-    index_.understand(cast);
-    return input_of(*cast, 0);
+  // Functions that gpux writes into a model whose keys and values it has in int8.
+  [[nodiscard]] static bool is_function_of_rows(const Node& node, std::string_view type) {
+    return node.domain == "gpux.int8_rows" && node.type == type;
   }
 
-  // The output of the model that the value is cast to, or the value itself.
-  std::string behind_cast(const std::string& value) {
+  // Whether the node makes what is stored of keys or values.
+  [[nodiscard]] static bool stores_rows(const Node& node) {
+    return node.type == "Cast" || is_function_of_rows(node, "ToInt8Rows");
+  }
+
+  // The input of the model that float32 is made of, or the value itself.
+  std::string stored_input(const std::string& value) {
+    constexpr std::int64_t type_float = 1;
+    const Node* const node = index_.producer(value);
+    if (node == nullptr) return value;
+    const bool is_cast = node->domain.empty() && node->type == "Cast" && integer_of(*node, "to", 0) == type_float;
+    if (!is_cast && !is_function_of_rows(*node, "FromInt8Rows")) return value;
+    index_.understand(node);
+    return input_of(*node, 0);
+  }
+
+  // The output of the model that is made of the value, or the value itself.
+  std::string stored_output(const std::string& value) {
     const auto& outputs = index_.graph().outputs;
     if (std::ranges::find(outputs, value) != outputs.end()) return value;
     for (const Node& node : index_.graph().nodes) {
-      if (node.type != "Cast" || input_of(node, 0) != value) continue;
+      if (!stores_rows(node) || input_of(node, 0) != value) continue;
       index_.understand(&node);
       return node.outputs.front();
     }
     return value;
   }
 
+  // What the keys or values of an input are, whose reader is a function for int8 rows and no other.
+  [[nodiscard]] std::optional<CacheForm> form_of(const std::string& past) const {
+    const auto type = caches_.find(past);
+    if (type == caches_.end()) return std::nullopt;
+    if (type->second == ElementType::float32) return CacheForm::float32;
+    if (type->second == ElementType::float16) return CacheForm::float16;
+    const bool has_rows = std::ranges::any_of(index_.graph().nodes, [&](const Node& node) {
+      return is_function_of_rows(node, "FromInt8Rows") && input_of(node, 0) == past;
+    });
+    return has_rows ? std::optional(CacheForm::int8) : std::nullopt;
+  }
+
   void read_cache(const Node& node, RecognizedLayer& layer) {
-    layer.cache = {before_cast(input_of(node, 3)), before_cast(input_of(node, 4)),
-                   node.outputs.size() > 1 ? behind_cast(node.outputs[1]) : "",
-                   node.outputs.size() > 2 ? behind_cast(node.outputs[2]) : ""};
+    layer.cache = {stored_input(input_of(node, 3)), stored_input(input_of(node, 4)),
+                   node.outputs.size() > 1 ? stored_output(node.outputs[1]) : "",
+                   node.outputs.size() > 2 ? stored_output(node.outputs[2]) : ""};
     for (const std::string* const past : {&layer.cache.past_key, &layer.cache.past_value}) {
-      const auto type = caches_.find(*past);
-      if (type == caches_.end()) throw refusal(node, "has keys and values that are no inputs of the model");
-      const bool is_half = type->second == ElementType::float16;
-      if (!is_half && type->second != ElementType::float32) {
-        throw refusal(node, "has keys and values of another type than float32 and float16");
+      if (!caches_.contains(*past)) throw refusal(node, "has keys and values that are no inputs of the model");
+      const std::optional<CacheForm> form = form_of(*past);
+      if (!form) throw refusal(node, "has keys and values of another type than float32, float16 and gpux's int8");
+      if (*form == CacheForm::int8 && cache_block_size(found_.head_size) == 0) {
+        throw refusal(node, "has keys and values in int8 of a head size that is no multiple of 16");
       }
-      if (!cache_is_known_) found_.has_half_cache = is_half;
+      if (!cache_is_known_) found_.cache_form = *form;
       cache_is_known_ = true;
-      if (found_.has_half_cache != is_half) throw refusal(node, "has keys and values of another type than the others");
+      if (found_.cache_form != *form) throw refusal(node, "has keys and values of another type than the others");
     }
     for (const std::string& present : {layer.cache.present_key, layer.cache.present_value}) {
       const auto& outputs = index_.graph().outputs;

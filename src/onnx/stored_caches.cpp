@@ -1,4 +1,4 @@
-#include "onnx/float16_caches.h"
+#include "onnx/stored_caches.h"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +14,7 @@
 #include "gpux/tensor.h"
 #include "onnx/graph_text.h"
 #include "onnx/graph_writer.h"
+#include "onnx/int8_rows.h"
 #include "onnx/rewriting.h"
 #include "onnx/schema.h"
 #include "onnx/value_type.h"
@@ -24,7 +25,7 @@ namespace {
 using Name = std::string_view;
 
 constexpr Name operator_type = "GroupQueryAttention", contributed_domain = "com.microsoft";
-constexpr Name made_prefix = "gpux_float16/";
+constexpr Name made_prefix = "gpux_stored/";
 constexpr std::size_t cache_rank = 4;
 
 /// The places of its inputs.
@@ -61,18 +62,37 @@ void append_changed(std::string& to, std::string_view text, std::uint32_t field,
   }
 }
 
-// A ValueInfoProto of a tensor.
-std::string as_float16(std::string_view value_info) {
+// A TensorShapeProto of four sizes; the last one is given.
+std::string with_row_size(std::string_view shape, std::int64_t size) {
   std::string changed;
-  append_changed(changed, value_info, schema::value_info::type, [](std::string_view type) {
+  std::size_t axis = 0;
+  append_changed(changed, shape, schema::shape::dim, [&](std::string_view dimension) {
+    if (++axis < cache_rank) return std::string(dimension);
+    std::string last;
+    protozero::pbf_writer(last).add_int64(schema::dimension::value, size);
+    return last;
+  });
+  return changed;
+}
+
+// A ValueInfoProto of a tensor. `row_size`: its last size; 0: stays.
+std::string with_type(std::string_view value_info, ElementType element, std::int64_t row_size) {
+  std::string changed;
+  append_changed(changed, value_info, schema::value_info::type, [&](std::string_view type) {
     std::string with_tensor;
-    append_changed(with_tensor, type, schema::type::tensor, [](std::string_view tensor) {
+    append_changed(with_tensor, type, schema::type::tensor, [&](std::string_view tensor) {
       std::string with_element;
       for (Message message(tensor); message.next();) {
-        if (message.field() != schema::tensor_type::elem_type) with_element += message.raw();
+        if (message.field() == schema::tensor_type::elem_type) continue;
+        if (message.field() == schema::tensor_type::shape && row_size != 0) {
+          const std::string shape = with_row_size(message.bytes(), row_size);
+          protozero::pbf_writer(with_element).add_message(schema::tensor_type::shape, shape);
+        } else {
+          with_element += message.raw();
+        }
       }
       protozero::pbf_writer(with_element)
-          .add_int32(schema::tensor_type::elem_type, static_cast<std::int32_t>(ElementType::float16));
+          .add_int32(schema::tensor_type::elem_type, static_cast<std::int32_t>(element));
       return with_element;
     });
     return with_tensor;
@@ -82,7 +102,7 @@ std::string as_float16(std::string_view value_info) {
 
 class Conversion {
  public:
-  Conversion(std::string_view graph, Float16Use use)
+  Conversion(std::string_view graph, CacheUse use)
       : use_(use),
         text_(graph),
         graph_(graph),
@@ -91,14 +111,18 @@ class Conversion {
         writer_({}, made_prefix) {}
 
   /// Without the content. Empty: the graph cannot be changed.
-  std::optional<Float16Caches> run() {
+  std::optional<ChangedCaches> run() {
+    result_.stored.element = use_ == CacheUse::int8_stored ? ElementType::int8 : ElementType::float16;
     if (graph_.has_names_with(made_prefix)) return std::nullopt;
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       if (is_cached_attention(graph_.nodes()[i]) && !convert(i)) return std::nullopt;
     }
     if (result_.forms.empty()) return std::nullopt;
-    return std::move(result_);
+    return result_;
   }
+
+  /// What a head has in the model; 0 where its rows stay of that size.
+  [[nodiscard]] std::int64_t int8_head_size() const noexcept { return row_size_ == 0 ? 0 : head_size_; }
 
   [[nodiscard]] std::string fields(const std::set<std::string>& values) const {
     std::string fields;
@@ -114,7 +138,8 @@ class Conversion {
       const bool has_value =
           field == schema::graph::input || field == schema::graph::output || field == schema::graph::value_info;
       if (has_value && values.contains(std::string(name_of_value(graph.message())))) {
-        const std::string changed = as_float16(graph.bytes());
+        const std::string changed =
+            with_type(graph.bytes(), result_.stored.element, row_size_);
         protozero::pbf_writer(fields).add_message(field, changed);
       } else {
         fields += graph.raw();
@@ -187,41 +212,63 @@ class Conversion {
   }
 
   void write_stored(const NodeText& node, std::vector<std::string> inputs) {
-    for (const std::size_t input : {past_key, past_value})
-      inputs[input] = cast(node.inputs[input], ElementType::float32);
+    const bool is_int8 = use_ == CacheUse::int8_stored;
+    for (const std::size_t input : {past_key, past_value}) {
+      if (is_int8) {
+        inputs[input] = made_name(node.inputs[input]);
+        writer_.node_of(int8_rows_domain, from_int8_rows, {std::string(node.inputs[input])}, {inputs[input]});
+      } else {
+        inputs[input] = cast(node.inputs[input], ElementType::float32);
+      }
+    }
     writer_.contributed_node(operator_type, inputs, node.attributes,
                              {std::string(node.outputs[0]), made_name(node.outputs[1]), made_name(node.outputs[2])});
     for (const std::size_t output : {1, 2}) {
-      write_cast(made_name(node.outputs[output]), ElementType::float16, std::string(node.outputs[output]));
+      const std::string made = made_name(node.outputs[output]), stored(node.outputs[output]);
+      if (is_int8) {
+        writer_.node_of(int8_rows_domain, to_int8_rows, {made}, {stored});
+      } else {
+        write_cast(made, ElementType::float16, stored);
+      }
     }
+  }
+
+  // Rows of all nodes are of one size, for which the functions are written.
+  bool take_int8_rows(const CachedAttentionForm& form) {
+    if (use_ != CacheUse::int8_stored) return true;
+    if (head_size_ == 0) head_size_ = form.head_size;
+    if (head_size_ != form.head_size || int8_block_size(head_size_) == 0) return false;
+    row_size_ = int8_row_size(head_size_);
+    return true;
   }
 
   bool convert(std::size_t place) {
     const NodeText& node = graph_.nodes()[place];
     std::optional<CachedAttentionForm> form = form_of(node);
-    if (!form) return false;
+    if (!form || !take_int8_rows(*form)) return false;
     const std::size_t begin = writer_.fields().size();
     const std::vector<std::string> inputs(node.inputs.begin(), node.inputs.end());
-    if (use_ == Float16Use::computed) {
+    if (use_ == CacheUse::float16_computed) {
       write_computed(node, inputs);
     } else {
       write_stored(node, inputs);
     }
     replaced_.emplace(place, writer_.fields().substr(begin));
-    result_.values.insert(
+    result_.stored.values.insert(
         {inputs[past_key], inputs[past_value], std::string(node.outputs[1]), std::string(node.outputs[2])});
     result_.forms.insert(*std::move(form));
     return true;
   }
 
-  Float16Use use_;
+  CacheUse use_;
+  std::int64_t head_size_ = 0, row_size_ = 0;  // of int8 rows
   std::string_view text_;
   GraphText graph_;
   std::map<Name, ValueType> inputs_, outputs_;
   GraphWriter writer_;
   std::map<std::size_t, std::string> replaced_;  // by the node whose place it takes
   std::set<Name> cast_;
-  Float16Caches result_;
+  ChangedCaches result_;
 };
 
 /// The cosines or sines of an example.
@@ -303,24 +350,29 @@ class ExampleAttention {
 
 }  // namespace
 
-std::optional<Float16Caches> with_float16_caches(std::string_view content, Float16Use use) {
+std::optional<ChangedCaches> with_stored_caches(std::string_view content, CacheUse use) {
   if (content.size() > max_rewritten_bytes) return std::nullopt;
   ModelParts parts = split_model(content);
   Conversion conversion(parts.graph, use);
-  std::optional<Float16Caches> result = conversion.run();
+  std::optional<ChangedCaches> result = conversion.run();
   if (!result) return std::nullopt;
-  const std::string fields = conversion.fields(result->values);
+  if (const std::int64_t head_size = conversion.int8_head_size(); head_size != 0) {
+    if (!append_int8_functions(parts.head, head_size)) return std::nullopt;
+  }
+  const std::string fields = conversion.fields(result->stored.values);
   result->content = std::move(parts.head);
   append_graph_key(result->content, fields);
   result->content += fields;
   return result;
 }
 
-void set_float16(std::span<SignatureEntry> entries, const std::set<std::string>& names) {
+void set_types(std::span<SignatureEntry> entries, const StoredCaches& stored) {
   for (SignatureEntry& entry : entries) {
-    if (names.contains(entry.name) && entry.type.element == ElementType::float32) {
-      entry.type.element = ElementType::float16;
-    }
+    if (!stored.values.contains(entry.name) || entry.type.element != ElementType::float32) continue;
+    entry.type.element = stored.element;
+    if (stored.element != ElementType::int8 || !entry.type.dimensions || entry.type.dimensions->empty()) continue;
+    Dimension& row = entry.type.dimensions->back();
+    if (row.size) row.size = int8_row_size(*row.size);
   }
 }
 

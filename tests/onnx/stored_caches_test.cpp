@@ -1,4 +1,4 @@
-#include "onnx/float16_caches.h"
+#include "onnx/stored_caches.h"
 
 #include <algorithm>
 #include <array>
@@ -26,6 +26,7 @@ struct Attentions {
   const char* read_elsewhere = "";  // a value that another node reads, too
   std::string second_past = "past_key_values.1.key";
   bool has_head_size = true;
+  std::int64_t head_size = 8;
 
   [[nodiscard]] std::string model() const {
     GraphWriter graph("decoder");
@@ -37,7 +38,7 @@ struct Attentions {
     graph.input("extra", type, std::array<WrittenSize, 1>{"extra"});
     const auto cache = [&](const char* length) {
       return std::array<WrittenSize, 4>{"batch", std::int64_t{2}, length,
-                                        has_head_size ? WrittenSize(std::int64_t{8}) : WrittenSize("head_size")};
+                                        has_head_size ? WrittenSize(head_size) : WrittenSize("head_size")};
     };
     graph.floats("cosines", std::vector<float>(64, 1), {16, 4});
     graph.floats("sines", std::vector<float>(64, 0), {16, 4});
@@ -69,8 +70,10 @@ struct Attentions {
       graph.output(graph.node("Neg", {read_elsewhere}), type, cache("total_sequence"));
     }
     graph.output(hidden, type, std::array<WrittenSize, 3>{"batch", "sequence", std::int64_t{32}});
-    return graph.model(17, 8);
+    return graph.model(17, ir_version);
   }
+
+  std::int64_t ir_version = 8;
 };
 
 ModelInfo read(const std::string& content) {
@@ -82,27 +85,27 @@ ElementType type_of(const std::vector<SignatureEntry>& entries, const std::strin
 }
 
 TEST(Float16Caches, ChangeKeysAndValuesAlone) {
-  const auto changed = with_float16_caches(Attentions().model());
+  const auto changed = with_stored_caches(Attentions().model(), CacheUse::float16_computed);
   ASSERT_TRUE(changed.has_value());
-  EXPECT_EQ(changed->values.size(), 8);
+  EXPECT_EQ(changed->stored.values.size(), 8);
   const Signature signature = read(changed->content).signature;
   for (const SignatureEntry& entry : signature.inputs) {
     if (entry.type.element == ElementType::int32) continue;
-    EXPECT_EQ(entry.type.element, changed->values.contains(entry.name) ? ElementType::float16 : ElementType::float32)
+    EXPECT_EQ(entry.type.element, changed->stored.values.contains(entry.name) ? ElementType::float16 : ElementType::float32)
         << entry.name;
-    if (!changed->values.contains(entry.name)) continue;
+    if (!changed->stored.values.contains(entry.name)) continue;
     EXPECT_EQ(to_string(entry.type), "float16[batch, 2, past_sequence, 8]");
   }
   EXPECT_EQ(type_of(signature.outputs, "present.0.key"), ElementType::float16);
   EXPECT_EQ(type_of(signature.outputs, "present.1.value"), ElementType::float16);
   EXPECT_EQ(type_of(signature.outputs, signature.outputs.back().name), ElementType::float32);
-  EXPECT_EQ(with_float16_caches(changed->content), std::nullopt);
+  EXPECT_EQ(with_stored_caches(changed->content, CacheUse::float16_computed), std::nullopt);
 }
 
 // Cosines, sines and the keys that both attentions read are cast once: hidden, key, cosines, sines, the second hidden,
 // and both results.
 TEST(Float16Caches, CastEachValueOnce) {
-  const auto changed = with_float16_caches(Attentions().model());
+  const auto changed = with_stored_caches(Attentions().model(), CacheUse::float16_computed);
   ASSERT_TRUE(changed.has_value());
   const ModelInfo info = read(changed->content);
   EXPECT_EQ(info.operators.at("Cast"), 7);
@@ -110,7 +113,7 @@ TEST(Float16Caches, CastEachValueOnce) {
 }
 
 TEST(Float16Caches, HaveAFormForEachKindOfAttention) {
-  const auto changed = with_float16_caches(Attentions().model());
+  const auto changed = with_stored_caches(Attentions().model(), CacheUse::float16_computed);
   ASSERT_TRUE(changed.has_value());
   EXPECT_EQ(changed->forms.size(), 2);  // their windows differ
   for (const CachedAttentionForm& form : changed->forms) {
@@ -119,34 +122,65 @@ TEST(Float16Caches, HaveAFormForEachKindOfAttention) {
     EXPECT_FALSE(form.is_packed);
     EXPECT_EQ(form.attributes.size(), 3);
   }
-  const auto packed = with_float16_caches(Attentions{.rotates = false, .is_packed = true}.model());
+  const auto packed = with_stored_caches(Attentions{.rotates = false, .is_packed = true}.model(), CacheUse::float16_computed);
   ASSERT_TRUE(packed.has_value());
   EXPECT_TRUE(packed->forms.begin()->is_packed);
   EXPECT_EQ(packed->forms.begin()->rotary_size, 0);
 }
 
 TEST(Float16Caches, AreNotMadeOfOtherModels) {
-  EXPECT_EQ(with_float16_caches(Attentions{.type = ElementType::float16}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.extra_input = "extra"}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.read_elsewhere = "past_key_values.0.value"}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.read_elsewhere = "present.1.key"}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.second_past = "past_key_values.0.key"}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.second_past = ""}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(Attentions{.has_head_size = false}.model()), std::nullopt);
-  EXPECT_EQ(with_float16_caches(GraphWriter("empty").model(17, 8)), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.type = ElementType::float16}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.extra_input = "extra"}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.read_elsewhere = "past_key_values.0.value"}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.read_elsewhere = "present.1.key"}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.second_past = "past_key_values.0.key"}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.second_past = ""}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.has_head_size = false}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(GraphWriter("empty").model(17, 8), CacheUse::float16_computed), std::nullopt);
+}
+
+TEST(Int8Caches, ChangeKeysAndValuesAlone) {
+  for (const auto& [head_size, type] : {std::pair(16, "int8[batch, 2, past_sequence, 18]"),
+                                        std::pair(48, "int8[batch, 2, past_sequence, 54]"),
+                                        std::pair(128, "int8[batch, 2, past_sequence, 136]")}) {
+    const std::string model = Attentions{.head_size = head_size}.model();
+    const auto changed = with_stored_caches(model, CacheUse::int8_stored);
+    ASSERT_TRUE(changed.has_value());
+    EXPECT_EQ(changed->stored.element, ElementType::int8);
+    EXPECT_EQ(changed->stored.values.size(), 8);
+    Signature before = read(model).signature;
+    const ModelInfo after = read(changed->content);
+    EXPECT_EQ(to_string(std::ranges::find(after.signature.inputs, "past_key_values.0.key", &SignatureEntry::name)->type),
+              type);
+    EXPECT_EQ(after.operators.at("gpux.int8_rows::FromInt8Rows"), 4);
+    EXPECT_EQ(after.operators.at("gpux.int8_rows::ToInt8Rows"), 4);
+    set_types(before.inputs, changed->stored);
+    set_types(before.outputs, changed->stored);
+    EXPECT_EQ(before.inputs, after.signature.inputs);
+    EXPECT_EQ(before.outputs, after.signature.outputs);
+    EXPECT_EQ(with_stored_caches(changed->content, CacheUse::int8_stored), std::nullopt);
+  }
+}
+
+TEST(Int8Caches, AreNotMadeOfOtherModels) {
+  EXPECT_EQ(with_stored_caches(Attentions{.head_size = 8}.model(), CacheUse::int8_stored), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.head_size = 40}.model(), CacheUse::int8_stored), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.head_size = 32, .ir_version = 7}.model(), CacheUse::int8_stored),
+            std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.has_head_size = false}.model(), CacheUse::int8_stored), std::nullopt);
 }
 
 TEST(Float16Caches, HaveAnExampleOfEachForm) {
-  const auto changed = with_float16_caches(Attentions().model());
+  const auto changed = with_stored_caches(Attentions().model(), CacheUse::float16_computed);
   ASSERT_TRUE(changed.has_value());
   const std::string example = cached_attention_example(changed->forms);
   const ModelInfo info = read(example);
   EXPECT_EQ(info.operators.at("com.microsoft::GroupQueryAttention"), 2);
   EXPECT_EQ(info.signature.outputs.front().name, "attended.0");
-  const auto again = with_float16_caches(example);
+  const auto again = with_stored_caches(example, CacheUse::float16_computed);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->forms, changed->forms);
-  EXPECT_EQ(again->values.size(), 8);
+  EXPECT_EQ(again->stored.values.size(), 8);
 }
 
 }  // namespace
