@@ -164,7 +164,7 @@ struct LoadOptions {
   double min_cosine = 0.999;              ///< the tolerance of "any": minimum mean cosine to the model's outputs
   std::filesystem::path cache_directory;  ///< for compiled engines; empty: gpux's own, where it helps; "auto": always
 
-  std::optional<unsigned> intra_threads;  ///< inside an operator; default: the processors this process may use
+  std::optional<unsigned> intra_threads;  ///< inside an operator; default: one for each core that may be used
   std::optional<unsigned> inter_threads;  ///< between operators; default 1
   Optimization optimization = Optimization::all;
   std::filesystem::path profile;  ///< file for ONNX Runtime's profile, written at the end; empty: none

@@ -147,6 +147,17 @@ ProcessorFacts read_processors(const Machine& machine) {
   return facts;
 }
 
+unsigned usable_cores(const ProcessorFacts& facts) {
+  std::set<unsigned> cores;
+  for (const Processor& one : facts.allowed) cores.insert(one.core);
+  if (cores.empty()) return std::max(1U, facts.usable);
+  return std::max(1U, std::min(facts.usable, static_cast<unsigned>(cores.size())));
+}
+
+unsigned usable_cores(const Machine& machine) {
+  return usable_cores(read_processors(machine));
+}
+
 std::vector<ProcessorShare> share_processors(const ProcessorFacts& facts, unsigned replicas) {
   std::set<unsigned> cores;
   for (const Processor& one : facts.allowed) cores.insert(one.core);

@@ -24,6 +24,13 @@ struct ProcessorFacts {
 /// Reads the processors of this process from the kernel's files. `allowed` is empty if the system does not report them.
 ProcessorFacts read_processors(const Machine& machine);
 
+/// Threads that compute well at the same time: one for each core that may be used, as SMT siblings share its units, and
+/// no more than the processors that a cgroup's quota allows. At least 1. Pure.
+unsigned usable_cores(const ProcessorFacts& facts);
+
+/// The same of this machine.
+unsigned usable_cores(const Machine& machine);
+
 /// The processors that one of several replicas computes on.
 struct ProcessorShare {
   unsigned threads = 1;

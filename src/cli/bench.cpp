@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/own_program.h"
+#include "base/processors.h"
 #include "base/scratch_folder.h"
 #include "base/spelling.h"
 #include "base/standard_input.h"
@@ -97,7 +98,7 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
       generation::load_for(engine->context_length(), flags.prompt_tokens, flags.generate_tokens);
   load.rounds = flags.runs.value_or(load.rounds);
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
-  const unsigned threads = model.settings.options.intra_threads.value_or(usable_processors(Machine::this_one()));
+  const unsigned threads = model.settings.options.intra_threads.value_or(usable_cores(Machine::this_one()));
   print_generation_benchmark(context, *engine, load, users, threads, flags.output);
 }
 

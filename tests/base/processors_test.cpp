@@ -96,6 +96,17 @@ TEST(ShareProcessors, SplitsCoresByReplicaWithinNumaNodes) {
   }
 }
 
+TEST(UsableCores, AreOneForAllSiblings) {
+  EXPECT_EQ(usable_cores(made(1, 2, 1)), 2);
+  EXPECT_EQ(usable_cores(made(2, 32, 2)), 64);
+  EXPECT_EQ(usable_cores(with_cpuset(made(1, 8, 2), 4, 11)), 8);  // 4 cores with one processor, and 4 with the other
+  EXPECT_EQ(usable_cores(with_cpuset(made(1, 8, 2), 8, 15)), 8);
+  EXPECT_EQ(usable_cores(with_quota(made(1, 8, 2), 12)), 8);
+  EXPECT_EQ(usable_cores(with_quota(made(1, 8, 2), 3)), 3);
+  EXPECT_EQ(usable_cores(with_quota(made(1, 1, 2), 2)), 1);
+  EXPECT_EQ(usable_cores(with_quota({}, 4)), 4);  // the system does not say which they are
+}
+
 TEST(ShareProcessors, GivesOnnxRuntimeTheThreadsButTheFirstFromOneOn) {
   EXPECT_EQ(intra_op_affinities({.threads = 3, .processors = {4, 5, 9}}), "6;10");
   EXPECT_EQ(intra_op_affinities({.threads = 1, .processors = {4}}), "");

@@ -12,6 +12,7 @@
 #include "base/format_message.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/processors.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
@@ -106,7 +107,7 @@ Error model_error(const Error& error, const std::filesystem::path& model) {
 
 ort::SessionSettings settings_for(const LoadOptions& options, const std::filesystem::path& profile_prefix) {
   ort::SessionSettings settings;
-  settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
+  settings.intra_threads = options.intra_threads.value_or(usable_cores(Machine::this_one()));
   settings.inter_threads = options.inter_threads.value_or(1);
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   settings.profile_prefix = profile_prefix;

@@ -138,7 +138,7 @@ const isolation::LoadedIdentity& SessionReplica::identity() const noexcept {
 }
 
 unsigned SessionReplica::threads() const {
-  return runtime_.state_->options.intra_threads.value_or(usable_processors(Machine::this_one()));
+  return runtime_.state_->options.intra_threads.value_or(usable_cores(Machine::this_one()));
 }
 
 const onnx::StoredCaches& SessionReplica::stored_caches() const noexcept {

@@ -9,6 +9,7 @@
 
 #include "base/format_message.h"
 #include "base/machine.h"
+#include "base/processors.h"
 #include "base/spelling.h"
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
@@ -67,7 +68,7 @@ void add_callers(const std::vector<SignatureEntry>& inputs, const std::vector<co
 
 ort::Session open(const std::filesystem::path& file, const LoadOptions& options) {
   ort::SessionSettings settings;
-  settings.intra_threads = options.intra_threads.value_or(usable_processors(Machine::this_one()));
+  settings.intra_threads = options.intra_threads.value_or(usable_cores(Machine::this_one()));
   settings.optimization = static_cast<ort::OptimizationLevel>(options.optimization);
   settings.custom_operator_libraries = options.custom_operator_libraries;
   if (!options.map_weights) settings.changing_files = onnx::files_of(file, ModelInspector::inspect(file));
