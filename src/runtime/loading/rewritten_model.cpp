@@ -12,7 +12,6 @@
 #include "base/spelling.h"
 #include "onnx/fused_attention.h"
 #include "onnx/pooled_output.h"
-#include "onnx/stored_caches.h"
 #include "provider/table.h"
 #include "runtime/loading/cache_trial.h"
 #include "runtime/loading/precision_variant.h"
@@ -204,12 +203,12 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
   }
   if (!stored_caches_.empty()) {
     const bool is_automatic = options_.cache_precision == CachePrecision::automatic;
-    verdict.notes.push_back(
+    verdict.notes.emplace_back(
         fmt::format("keys and values are stored in {}{}", name_of(stored_caches_.element),
                     is_automatic && !is_for_reader_ ? ": the provider has their attention in float16 alone" : ""));
   } else if (cache_failure_) {
     const bool is_int8 = options_.cache_precision == CachePrecision::int8;
-    verdict.notes.push_back(
+    verdict.notes.emplace_back(
         fmt::format("keys and values are not stored in {}: {}", is_int8 ? "int8" : "float16", *cache_failure_));
   }
   if (is_pooled_) {

@@ -8,6 +8,7 @@
 #include "gpux/model_info.h"
 #include "gpux/options.h"
 #include "gpux/verdict.h"
+#include "onnx/stored_caches.h"
 #include "ort/session.h"
 #include "runtime/loading/fusion_trial.h"
 #include "runtime/loading/load_plan.h"
