@@ -40,7 +40,8 @@ constexpr std::array shapes{
 struct Options {
   std::string shape = "qwen2.5-0.5b", weights = "int4-128";
   std::size_t threads = 2, rounds = 5, memory_bytes = std::size_t{256} << 20;
-  bool has_half_cache = false;
+  std::string cache = "float32";
+  CacheForm cache_form = CacheForm::float32;
   std::vector<std::size_t> rows{1, 4, 16}, contexts{128, 2048}, prompts{128, 512, 2048};
 };
 
@@ -80,7 +81,7 @@ DecoderWeights random_weights(const Shape& shape, const Options& options, std::s
                          .head_size = shape.head_size,
                          .vocabulary = shape.vocabulary,
                          .max_positions = positions,
-                         .has_half_cache = options.has_half_cache};
+                         .cache_form = options.cache_form};
   std::vector<float> frequencies(shape.head_size / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     frequencies[i] = std::pow(1e-4F, static_cast<float>(2 * i) / static_cast<float>(shape.head_size));
@@ -160,7 +161,8 @@ struct Run {
     const DecoderWeights& weights = decoder.weights();
     for (std::int64_t& id : ids) id = static_cast<std::int64_t>(engine()() % weights.vocabulary);
     const std::size_t length = context + sequence;
-    const std::size_t floats = batch * weights.kv_heads * length * weights.head_size;
+    const std::size_t bytes =
+        batch * weights.kv_heads * length * cache_row_bytes(weights.cache_form, weights.head_size);
     given = {.batch = batch,
              .sequence = sequence,
              .total = context + sequence,
@@ -169,8 +171,8 @@ struct Run {
              .past_length = length,
              .present_length = length};
     for (std::size_t i = 0; i < 2 * weights.layers.size(); ++i) {
-      caches.emplace_back(floats * (weights.has_half_cache ? 2 : 4) / 4);
-      if (!weights.has_half_cache) {
+      caches.emplace_back((bytes + sizeof(float) - 1) / sizeof(float));
+      if (weights.cache_form == CacheForm::float32) {
         for (float& value : caches.back()) value = static_cast<float>(engine()() % 1000) * 1e-3F;
       }
     }
@@ -212,7 +214,7 @@ int run(const Options& options) {
     products = std::max(products, byte_products_a_second() * static_cast<double>(options.threads));
   };
   fmt::print("{} {} {}, {} threads, {}: {:.0f} MB a step, {:.3f} G products a token\n", shape->name, options.weights,
-             options.has_half_cache ? "float16 cache" : "float32 cache", options.threads, block_kernels().name,
+             options.cache + " cache", options.threads, block_kernels().name,
              static_cast<double>(weights.bytes_per_step()) / 1e6,
              static_cast<double>(weights.products_per_token()) / 1e9);
 
@@ -224,7 +226,7 @@ int run(const Options& options) {
 
   std::vector<Result> results;
   const double position_bytes =
-      static_cast<double>(2 * shape->layers * shape->kv_heads * shape->head_size) * (options.has_half_cache ? 2 : 4);
+      static_cast<double>(2 * shape->layers * shape->kv_heads * cache_row_bytes(options.cache_form, shape->head_size));
   const auto all_products = static_cast<double>(weights.products_per_token());
   const auto head_products = static_cast<double>(shape->hidden_size * shape->vocabulary);
   for (const std::size_t context : options.contexts) {
@@ -273,7 +275,11 @@ int main(int argc, char** argv) {
   app.add_option("--prompts", options.prompts, "tokens of a prompt");
   app.add_option("--memory-bytes", options.memory_bytes, "read again and again for the bandwidth")
       ->check(CLI::PositiveNumber);
-  app.add_flag("--half-cache", options.has_half_cache, "keys and values in float16");
+  app.add_option("--cache", options.cache, "keys and values: float32 (default), float16 or int8")
+      ->check(CLI::IsMember({"float32", "float16", "int8"}));
   CLI11_PARSE(app, argc, argv);
+  using gpux_cpu::decoder::CacheForm;
+  if (options.cache == "float16") options.cache_form = CacheForm::float16;
+  if (options.cache == "int8") options.cache_form = CacheForm::int8;
   return gpux_cpu::decoder::run(options);
 }

@@ -33,7 +33,8 @@ arguments that are valid against the function's parameters, and reasoning before
 Reasoning: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 """How much a model thinks before it answers, from nothing to as much as it can."""
 CachePrecision: TypeAlias = Literal["auto", "model", "float16", "int8"]
-"""How keys and values are stored: as the provider reads them best, as in the model's file, or in half the memory."""
+"""How keys and values are stored: as the provider reads them best, as in the model's file, in half the memory, or in
+about a quarter."""
 LoadPhase: TypeAlias = Literal["reading", "session", "first_run", "ready"]
 """What loading a model does.
 

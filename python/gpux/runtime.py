@@ -118,7 +118,7 @@ class Runtime(Closing):
             With "auto", GPUX_PROVIDER and gpux.yml decide first.
         strict: True or "provider": the first requested provider must run at least one node. "nodes": also, no node may
             run outside the requested providers. Otherwise gpux falls back, and `verdict` reports it.
-        threads: inside an operator; None: the processors that this process may use.
+        threads: inside an operator; None: one for each core that this process may use.
         memory_limit: of the model, in bytes or as text ("2GB").
         isolation: "process": in a worker process, which is replaced if it ends. None: in this process.
         sandbox: "on" or "strict": in a worker process that may use only the model's files and the devices.

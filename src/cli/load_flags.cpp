@@ -56,7 +56,7 @@ void add_load_flags(CLI::App& command, LoadRequest& request, bool with_provider)
               "the folder for engines that the provider compiles; auto: one of GPUX_HOME")
       ->group(group);
   add_setting(command, "--threads", request.intra_threads, read_thread_count,
-              "threads inside an operator (default: processors of this process)")
+              "threads inside an operator (default: one for each core)")
       ->group(group);
   add_setting(command, "--inter-threads", request.inter_threads, read_thread_count,
               "threads between operators (default: 1)")

@@ -425,9 +425,21 @@ std::string to_json(const LoadReport& report) {
                   {"uses_pinned_memory", report.uses_pinned_memory},
                   {"identity", json_of(report.identity)},
                   {"stored_values", report.stored_caches.values},
-                  {"stored_element", static_cast<int>(report.stored_caches.element)}};
+                  {"stored_element", std::string(to_string(report.stored_caches.element))}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+namespace {
+
+// A worker that runs a stranger's model may say anything.
+ElementType stored_element_from(const std::string& name) {
+  for (const ElementType element : {ElementType::float16, ElementType::int8}) {
+    if (name == to_string(element)) return element;
+  }
+  throw Error(ErrorCode::internal, "a worker process reports keys and values of an unknown type");
+}
+
+}  // namespace
 
 LoadReport load_report_from(const std::string& text) {
   try {
@@ -440,7 +452,7 @@ LoadReport load_report_from(const std::string& text) {
                       .uses_pinned_memory = json.at("uses_pinned_memory").get<bool>(),
                       .identity = pairs_from(json.at("identity")),
                       .stored_caches = {.values = json.at("stored_values").get<std::set<std::string>>(),
-                                        .element = static_cast<ElementType>(json.at("stored_element").get<int>())}};
+                                        .element = stored_element_from(json.at("stored_element").get<std::string>())}};
     for (const Json& node : json.at("placement")) {
       report.placement.push_back({node.at(0).get<std::string>(), node.at(1).get<std::string>(),
                                   node.at(2).get<std::string>(), node.at(3).get<std::string>()});

@@ -91,8 +91,7 @@ std::string with_type(std::string_view value_info, ElementType element, std::int
           with_element += message.raw();
         }
       }
-      protozero::pbf_writer(with_element)
-          .add_int32(schema::tensor_type::elem_type, static_cast<std::int32_t>(element));
+      protozero::pbf_writer(with_element).add_int32(schema::tensor_type::elem_type, static_cast<std::int32_t>(element));
       return with_element;
     });
     return with_tensor;
@@ -138,8 +137,7 @@ class Conversion {
       const bool has_value =
           field == schema::graph::input || field == schema::graph::output || field == schema::graph::value_info;
       if (has_value && values.contains(std::string(name_of_value(graph.message())))) {
-        const std::string changed =
-            with_type(graph.bytes(), result_.stored.element, row_size_);
+        const std::string changed = with_type(graph.bytes(), result_.stored.element, row_size_);
         protozero::pbf_writer(fields).add_message(field, changed);
       } else {
         fields += graph.raw();
@@ -369,10 +367,13 @@ std::optional<ChangedCaches> with_stored_caches(std::string_view content, CacheU
 void set_types(std::span<SignatureEntry> entries, const StoredCaches& stored) {
   for (SignatureEntry& entry : entries) {
     if (!stored.values.contains(entry.name) || entry.type.element != ElementType::float32) continue;
+    if (stored.element == ElementType::int8) {
+      if (!entry.type.dimensions || entry.type.dimensions->empty()) continue;
+      Dimension& row = entry.type.dimensions->back();
+      if (!row.size || int8_row_size(*row.size) == 0) continue;
+      row.size = int8_row_size(*row.size);
+    }
     entry.type.element = stored.element;
-    if (stored.element != ElementType::int8 || !entry.type.dimensions || entry.type.dimensions->empty()) continue;
-    Dimension& row = entry.type.dimensions->back();
-    if (row.size) row.size = int8_row_size(*row.size);
   }
 }
 

@@ -15,7 +15,6 @@
 #include "gpux/error.h"
 #include "gpux/model_inspector.h"
 #include "isolation/load_facts.h"
-#include "onnx/int8_rows.h"
 #include "onnx/pooled_output.h"
 #include "onnx/stored_caches.h"
 #include "runtime/loading/memory_limit.h"
@@ -53,16 +52,6 @@ void require_place_for_stored_caches(const LoadOptions& options) {
                                             is_int8 ? "int8" : "float16"));
 }
 
-// The decoder provider takes the functions that a load writes at their names.
-void require_no_own_functions(const ModelInfo& info) {
-  const std::string prefix = fmt::format("{}::", onnx::int8_rows_domain);
-  const auto found = info.operators.lower_bound(prefix);
-  if (found == info.operators.end() || !found->first.starts_with(prefix)) return;
-  throw Error(ErrorCode::invalid_model,
-              format_message("the model has operators of the domain {}, which gpux writes into models in memory alone",
-                             onnx::int8_rows_domain));
-}
-
 void measure_memory(const Runtime& runtime, runtime::Loaded& loaded, std::uint64_t limit_bytes) {
   try {
     (void)runtime.infer(synthetic_inputs(runtime.info().signature));
@@ -85,7 +74,6 @@ Runtime::Runtime(const std::filesystem::path& model, const LoadOptions& given) {
   require_worker_for_sandbox(given);
   require_place_for_stored_caches(given);
   ModelInfo info = ModelInspector::inspect(model);
-  require_no_own_functions(info);
   LoadOptions options = given;
   const bool is_alone = options.before.empty() && options.after.empty();
   if (!is_alone) options.cache_precision = CachePrecision::as_written;

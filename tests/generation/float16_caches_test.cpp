@@ -86,6 +86,18 @@ TEST_F(Float16CachesTest, TakeHalfTheMemoryWhereTheyAreAskedFor) {
   EXPECT_NE(near, exact);
 }
 
+TEST_F(Float16CachesTest, AreNoInt8WithoutTheDecoderProvider) {
+  for (const LoadOptions& options : {on_cpu(), device()}) {
+    const Runtime runtime(model() / "model.onnx", with(options, CachePrecision::int8));
+    EXPECT_EQ(require_decoder(runtime.info()).cache.type, ElementType::float32);
+    EXPECT_THAT(runtime.verdict().notes,
+                Contains("keys and values are not stored in int8: only the decoder provider reads them"));
+  }
+  LoadOptions around = with(on_cpu(), CachePrecision::int8);
+  around.before = model() / "model.onnx";
+  EXPECT_THROW(Runtime(model() / "model.onnx", around), Error);
+}
+
 TEST_F(Float16CachesTest, AreAsTheModelHasThemOtherwise) {
   EXPECT_EQ(type_of_keys(on_cpu()), ElementType::float32);
   EXPECT_EQ(type_of_keys(device()), ElementType::float32);

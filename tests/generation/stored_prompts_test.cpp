@@ -289,6 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Storage{.name = "cpu_float16", .precision = CachePrecision::float16},
                     Storage{.name = "decoder_float32", .provider = "decoder"},
                     Storage{.name = "decoder_float16", .provider = "decoder", .precision = CachePrecision::float16},
+                    Storage{.name = "decoder_int8", .provider = "decoder", .precision = CachePrecision::int8},
                     Storage{.name = "decoder_int4_float16",
                             .provider = "decoder",
                             .blocks = int4,

@@ -367,7 +367,11 @@ TEST(LoadMessage, KeepsTheReport) {
   report.output_names = {"y", "z"};
   report.placement = {{"cpu", "node", "domain", "Add"}};
   report.identity = {{"ONNX Runtime", "1.31.1"}};
+  report.stored_caches = {.values = {"past", "present"}, .element = ElementType::int8};
   const LoadReport read = load_report_from(to_json(report));
+  EXPECT_EQ(read.stored_caches, report.stored_caches);
+  report.stored_caches.element = ElementType::string;
+  EXPECT_THROW((void)load_report_from(to_json(report)), Error);
   EXPECT_EQ(to_json(read.verdict), to_json(report.verdict));
   EXPECT_EQ(read.verdict.tried.front().remedy, report.verdict.tried.front().remedy) << "with its subject";
   EXPECT_EQ(read.weights, 2U);

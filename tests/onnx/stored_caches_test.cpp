@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -70,10 +71,10 @@ struct Attentions {
       graph.output(graph.node("Neg", {read_elsewhere}), type, cache("total_sequence"));
     }
     graph.output(hidden, type, std::array<WrittenSize, 3>{"batch", "sequence", std::int64_t{32}});
-    return graph.model(17, ir_version);
+    return graph.model(opset, ir_version);
   }
 
-  std::int64_t ir_version = 8;
+  std::int64_t opset = 17, ir_version = 8;
 };
 
 ModelInfo read(const std::string& content) {
@@ -91,7 +92,8 @@ TEST(Float16Caches, ChangeKeysAndValuesAlone) {
   const Signature signature = read(changed->content).signature;
   for (const SignatureEntry& entry : signature.inputs) {
     if (entry.type.element == ElementType::int32) continue;
-    EXPECT_EQ(entry.type.element, changed->stored.values.contains(entry.name) ? ElementType::float16 : ElementType::float32)
+    EXPECT_EQ(entry.type.element,
+              changed->stored.values.contains(entry.name) ? ElementType::float16 : ElementType::float32)
         << entry.name;
     if (!changed->stored.values.contains(entry.name)) continue;
     EXPECT_EQ(to_string(entry.type), "float16[batch, 2, past_sequence, 8]");
@@ -122,27 +124,33 @@ TEST(Float16Caches, HaveAFormForEachKindOfAttention) {
     EXPECT_FALSE(form.is_packed);
     EXPECT_EQ(form.attributes.size(), 3);
   }
-  const auto packed = with_stored_caches(Attentions{.rotates = false, .is_packed = true}.model(), CacheUse::float16_computed);
+  const auto packed =
+      with_stored_caches(Attentions{.rotates = false, .is_packed = true}.model(), CacheUse::float16_computed);
   ASSERT_TRUE(packed.has_value());
   EXPECT_TRUE(packed->forms.begin()->is_packed);
   EXPECT_EQ(packed->forms.begin()->rotary_size, 0);
 }
 
 TEST(Float16Caches, AreNotMadeOfOtherModels) {
-  EXPECT_EQ(with_stored_caches(Attentions{.type = ElementType::float16}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.type = ElementType::float16}.model(), CacheUse::float16_computed),
+            std::nullopt);
   EXPECT_EQ(with_stored_caches(Attentions{.extra_input = "extra"}.model(), CacheUse::float16_computed), std::nullopt);
-  EXPECT_EQ(with_stored_caches(Attentions{.read_elsewhere = "past_key_values.0.value"}.model(), CacheUse::float16_computed), std::nullopt);
-  EXPECT_EQ(with_stored_caches(Attentions{.read_elsewhere = "present.1.key"}.model(), CacheUse::float16_computed), std::nullopt);
-  EXPECT_EQ(with_stored_caches(Attentions{.second_past = "past_key_values.0.key"}.model(), CacheUse::float16_computed), std::nullopt);
+  EXPECT_EQ(
+      with_stored_caches(Attentions{.read_elsewhere = "past_key_values.0.value"}.model(), CacheUse::float16_computed),
+      std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.read_elsewhere = "present.1.key"}.model(), CacheUse::float16_computed),
+            std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.second_past = "past_key_values.0.key"}.model(), CacheUse::float16_computed),
+            std::nullopt);
   EXPECT_EQ(with_stored_caches(Attentions{.second_past = ""}.model(), CacheUse::float16_computed), std::nullopt);
   EXPECT_EQ(with_stored_caches(Attentions{.has_head_size = false}.model(), CacheUse::float16_computed), std::nullopt);
   EXPECT_EQ(with_stored_caches(GraphWriter("empty").model(17, 8), CacheUse::float16_computed), std::nullopt);
 }
 
 TEST(Int8Caches, ChangeKeysAndValuesAlone) {
-  for (const auto& [head_size, type] : {std::pair(16, "int8[batch, 2, past_sequence, 18]"),
-                                        std::pair(48, "int8[batch, 2, past_sequence, 54]"),
-                                        std::pair(128, "int8[batch, 2, past_sequence, 136]")}) {
+  for (const auto& [head_size, type] :
+       {std::pair(16, "int8[batch, 2, past_sequence, 18]"), std::pair(48, "int8[batch, 2, past_sequence, 54]"),
+        std::pair(128, "int8[batch, 2, past_sequence, 136]")}) {
     const std::string model = Attentions{.head_size = head_size}.model();
     const auto changed = with_stored_caches(model, CacheUse::int8_stored);
     ASSERT_TRUE(changed.has_value());
@@ -150,8 +158,9 @@ TEST(Int8Caches, ChangeKeysAndValuesAlone) {
     EXPECT_EQ(changed->stored.values.size(), 8);
     Signature before = read(model).signature;
     const ModelInfo after = read(changed->content);
-    EXPECT_EQ(to_string(std::ranges::find(after.signature.inputs, "past_key_values.0.key", &SignatureEntry::name)->type),
-              type);
+    EXPECT_EQ(
+        to_string(std::ranges::find(after.signature.inputs, "past_key_values.0.key", &SignatureEntry::name)->type),
+        type);
     EXPECT_EQ(after.operators.at("gpux.int8_rows::FromInt8Rows"), 4);
     EXPECT_EQ(after.operators.at("gpux.int8_rows::ToInt8Rows"), 4);
     set_types(before.inputs, changed->stored);
@@ -167,6 +176,7 @@ TEST(Int8Caches, AreNotMadeOfOtherModels) {
   EXPECT_EQ(with_stored_caches(Attentions{.head_size = 40}.model(), CacheUse::int8_stored), std::nullopt);
   EXPECT_EQ(with_stored_caches(Attentions{.head_size = 32, .ir_version = 7}.model(), CacheUse::int8_stored),
             std::nullopt);
+  EXPECT_EQ(with_stored_caches(Attentions{.head_size = 32, .opset = 12}.model(), CacheUse::int8_stored), std::nullopt);
   EXPECT_EQ(with_stored_caches(Attentions{.has_head_size = false}.model(), CacheUse::int8_stored), std::nullopt);
 }
 

@@ -50,7 +50,7 @@ TEST(ThreadPlan, StaysWithinTheProcessors) {
                                                  .workers_are_set = one.workers_are_set,
                                                  .intra_threads = one.intra,
                                                  .inter_threads = one.inter},
-                                                one.processors);
+                                                one.processors, 64);
       EXPECT_EQ(one.problem, nullptr) << i;
       EXPECT_EQ(plan.workers.count, one.count) << i;
       EXPECT_EQ(plan.workers.most, one.most) << i;
@@ -61,6 +61,13 @@ TEST(ThreadPlan, StaysWithinTheProcessors) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_config);
     }
   }
+}
+
+TEST(ThreadPlan, HasNoMoreThreadsForALimitThanForNone) {
+  EXPECT_EQ(within_processors({}, 8, 4).intra_threads, 4);  // 4 cores of 2 processors each
+  EXPECT_EQ(within_processors({}, 3, 4).intra_threads, 3);
+  EXPECT_EQ(within_processors({.inter_threads = 2}, 8, 3).intra_threads, 3);
+  EXPECT_EQ(within_processors({}, 0, 4).intra_threads, std::nullopt);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 /// A graph, without ONNX Runtime's types. The data of constants belongs to the caller.
 namespace gpux_cpu {
 
-enum class ElementType : std::uint8_t { float32, int64, int32, boolean, other, uint8, float16, bfloat16 };
+enum class ElementType : std::uint8_t { float32, int64, int32, boolean, other, uint8, float16, bfloat16, int8 };
 
 /// Whether the encoder's recognizer computes with elements of this type.
 constexpr bool is_computed(ElementType element_type) noexcept {

@@ -18,6 +18,7 @@
 #include "gpux/model_inspector.h"
 #include "isolation/load_facts.h"
 #include "onnx/input_flow.h"
+#include "onnx/int8_rows.h"
 #include "onnx/model_files.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
@@ -250,6 +251,16 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
   return session_of_file(file, settings);
 }
 
+// The decoder provider takes the functions that a load writes at their names.
+void require_no_own_functions(const ModelInfo& info) {
+  const std::string prefix = fmt::format("{}::", onnx::int8_rows_domain);
+  const auto found = info.operators.lower_bound(prefix);
+  if (found == info.operators.end() || !found->first.starts_with(prefix)) return;
+  throw Error(ErrorCode::invalid_model,
+              format_message("the model has operators of the domain {}, which gpux writes into models in memory alone",
+                             onnx::int8_rows_domain));
+}
+
 // Compiled code of a stranger, which a driver runs unseen, is for a worker process.
 void refuse_compiled_code(const ModelInfo& info, const LoadOptions& options) {
   if (facts_of(options).pulled_from.empty() || !info.operators.contains("com.microsoft::EPContext")) return;
@@ -373,7 +384,10 @@ class SessionSearch {
   ort::Session open() {
     // Its external data, too, has to be beside it.
     const ModelInfo info = file_ == model_ ? info_ : ModelInspector::inspect(file_);
-    if (file_ != model_) refuse_compiled_code(info, options_);
+    if (file_ != model_) {
+      refuse_compiled_code(info, options_);
+      require_no_own_functions(info);
+    }
     if (!options_.map_weights) settings_.changing_files = onnx::files_of(file_, info);
     const std::optional<std::string> content = rewritten_.of(file_, info, plan_, settings_, graph_ != nullptr);
     ort::Session session =
@@ -506,6 +520,7 @@ Loaded load_by(const std::filesystem::path& model, const ModelInfo& info, const 
 
 Loaded load(const std::filesystem::path& model, const ModelInfo& info, const LoadOptions& options) {
   refuse_compiled_code(info, options);
+  require_no_own_functions(info);
   std::string taken;
   LoadOptions without = options;
   try {

@@ -52,8 +52,16 @@ const provider::ProviderRow* reader_of_caches(const Plan& plan) {
   return row != nullptr && row->reads_half_caches ? row : nullptr;
 }
 
+bool has_cached_attention(const ModelInfo& info) {
+  return info.operators.contains("com.microsoft::GroupQueryAttention");
+}
+
+bool asks_for_stored_caches(const LoadOptions& options) {
+  return options.cache_precision == CachePrecision::float16 || options.cache_precision == CachePrecision::int8;
+}
+
 bool wants_stored_caches(const LoadOptions& options, const ModelInfo& info, const Plan& plan) {
-  if (!info.operators.contains("com.microsoft::GroupQueryAttention")) return false;
+  if (!has_cached_attention(info)) return false;
   switch (options.cache_precision) {
     case CachePrecision::as_written:
       return false;
@@ -106,7 +114,7 @@ std::optional<std::string> RewrittenModel::with_stored_caches(std::string_view c
   const bool has_reader = reader_of_caches(plan) != nullptr, is_for_reader = has_reader && !has_idle_caches_;
   if (is_automatic && has_reader && has_idle_caches_) return std::nullopt;
   if (is_int8 && !is_for_reader) {
-    cache_failure_ =
+    cache_obstacle_ =
         has_reader ? "the decoder provider does not run the model" : "only the decoder provider reads them";
     return std::nullopt;
   }
@@ -116,8 +124,10 @@ std::optional<std::string> RewrittenModel::with_stored_caches(std::string_view c
         onnx::with_stored_caches(content, is_for_reader ? stored : onnx::CacheUse::float16_computed);
     if (!changed) {
       if (!is_automatic) {
-        cache_failure_ = fmt::format("they are not float32 inputs and outputs for GroupQueryAttention alone{}",
-                                     is_int8 ? ", of heads in blocks of 16, in a model of IR version 8 or later" : "");
+        cache_failure_ = fmt::format(
+            "they are not float32 inputs and outputs for GroupQueryAttention alone{}",
+            is_int8 ? ", of heads of one size in blocks of 16, in a model of IR version 8 and operator set 13 or later"
+                    : "");
       }
       return std::nullopt;
     }
@@ -150,9 +160,10 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
                                               const ort::SessionSettings& settings, bool is_optimized) {
   fused_.clear();
   stored_caches_ = {};
+  cache_obstacle_.reset();
   is_pooled_ = false;
   if (is_optimized || !options_.optimized_model.empty()) {
-    if (options_.cache_precision == CachePrecision::float16 || options_.cache_precision == CachePrecision::int8) {
+    if (asks_for_stored_caches(options_)) {
       cache_failure_ = is_optimized ? "the graph was optimized before" : "the graph is kept for later loads";
     }
     return std::nullopt;
@@ -160,6 +171,8 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   const bool fuses = wants_fusion(options_, plan) && (defects_.attention.empty() || defects_.norms.empty());
   const PooledOutput* const pooling = pooling_failure_ ? nullptr : wanted_pooling(options_, plan);
   const bool stores_caches = !cache_failure_ && wants_stored_caches(options_, info, plan);
+  if (asks_for_stored_caches(options_) && !has_cached_attention(info))
+    cache_obstacle_ = "it has no GroupQueryAttention";
   if (!fuses && !stores_caches && pooling == nullptr) return std::nullopt;
   const MappedFile content(file);
   std::optional<std::string> model;
@@ -206,10 +219,10 @@ void RewrittenModel::tell(const Plan& plan, Verdict& verdict) const {
     verdict.notes.emplace_back(
         fmt::format("keys and values are stored in {}{}", name_of(stored_caches_.element),
                     is_automatic && !is_for_reader_ ? ": the provider has their attention in float16 alone" : ""));
-  } else if (cache_failure_) {
+  } else if (const std::optional<std::string>& reason = cache_failure_ ? cache_failure_ : cache_obstacle_) {
     const bool is_int8 = options_.cache_precision == CachePrecision::int8;
     verdict.notes.emplace_back(
-        fmt::format("keys and values are not stored in {}: {}", is_int8 ? "int8" : "float16", *cache_failure_));
+        fmt::format("keys and values are not stored in {}: {}", is_int8 ? "int8" : "float16", *reason));
   }
   if (is_pooled_) {
     verdict.notes.emplace_back("texts are pooled in the graph: the model gives one vector per text");

@@ -62,6 +62,7 @@ class RewrittenModel {
   bool is_pooled_ = false;  // the last content is
   FusionDefects defects_;   // of what is fused no more
   std::optional<std::string> cache_failure_, pooling_failure_;
+  std::optional<std::string> cache_obstacle_;  // of the last plan
 };
 
 /// A session of the content, with the external data of the file.

@@ -80,7 +80,7 @@ class SessionReplica : public Replica {
   /// Identity of the load: Loaded::identity.
   [[nodiscard]] const isolation::LoadedIdentity& identity() const noexcept;
 
-  /// Threads of an operator: LoadOptions::intra_threads, or the processors that this process may use.
+  /// Threads of an operator: LoadOptions::intra_threads, or one for each core that this process may use.
   [[nodiscard]] unsigned threads() const;
 
   /// Inputs and outputs that are float32 in the file: Loaded::stored_caches.

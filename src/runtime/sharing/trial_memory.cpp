@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/machine.h"
+#include "base/processors.h"
 #include "base/sha256.h"
 #include "base/spelling.h"
 #include "runtime/runtime_state.h"
@@ -17,8 +19,9 @@ bool TrialMemory::holds(std::string_view question, const std::function<bool()>& 
   if (!file_) {
     file_ = kept_trials_file(sharing_subject(state.info, state.loaded.weights_file, state.options).files);
   }
-  const std::string computed_by = sha256_of(fmt::format("{}threads {}\nquestion {}\n", state.loaded.computed_by,
-                                                        state.options.intra_threads.value_or(0), question));
+  const std::string computed_by =
+      sha256_of(fmt::format("{}threads {}\nquestion {}\n", state.loaded.computed_by,
+                            state.options.intra_threads.value_or(usable_cores(Machine::this_one())), question));
   if (const auto kept = find_kept_trial(*file_, computed_by)) {
     return kept->trial.outcome == SharingTrial::Outcome::equal;
   }

@@ -10,6 +10,7 @@
 #include "base/format_message.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/processors.h"
 #include "base/sha256.h"
 #include "checkpoint/json_settings.h"
 #include "checkpoint/sentence_model.h"
@@ -114,7 +115,7 @@ WorkerRequest limit_threads(const ListedModel& listed, const ServingRequest& ser
                                                .workers_are_set = serving.workers.has_value(),
                                                .intra_threads = options.intra_threads,
                                                .inter_threads = options.inter_threads},
-                                              listed.limits.processors);
+                                              listed.limits.processors, usable_cores(Machine::this_one()));
     options.intra_threads = plan.intra_threads;
     return plan.workers;
   } catch (const Error& error) {

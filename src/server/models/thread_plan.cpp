@@ -20,7 +20,7 @@ unsigned most_workers(unsigned most, unsigned limit) {
 
 }  // namespace
 
-ThreadPlan within_processors(ThreadPlan plan, unsigned processors) {
+ThreadPlan within_processors(ThreadPlan plan, unsigned processors, unsigned cores) {
   if (processors == 0) return plan;
   WorkerRequest& workers = plan.workers;
   if (workers.kind == WorkerRequest::Kind::cores) {
@@ -47,7 +47,7 @@ ThreadPlan within_processors(ThreadPlan plan, unsigned processors) {
     case WorkerRequest::Kind::cores:
       break;
   }
-  if (!plan.intra_threads) plan.intra_threads = processors / between;
+  if (!plan.intra_threads) plan.intra_threads = std::min(processors / between, std::max(1U, cores));
   return plan;
 }
 

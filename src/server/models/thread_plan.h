@@ -14,8 +14,8 @@ struct ThreadPlan {
   std::optional<unsigned> inter_threads;  ///< threads between operators; empty: 1
 };
 
-/// The plan with no more threads at the same time than `processors` (0: no limit): what nobody set becomes smaller.
-/// Error invalid_config where what is set takes more. Pure.
-ThreadPlan within_processors(ThreadPlan plan, unsigned processors);
+/// The plan with no more threads at the same time than `processors` (0: no limit): what nobody set becomes smaller than
+/// the `cores` that a run has otherwise. Error invalid_config where what is set takes more. Pure.
+ThreadPlan within_processors(ThreadPlan plan, unsigned processors, unsigned cores);
 
 }  // namespace gpux::server

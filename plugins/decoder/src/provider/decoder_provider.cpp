@@ -29,6 +29,7 @@ CacheTypes cache_types(const Ort::ConstGraph& graph) {
     ElementType element_type = ElementType::other;
     if (tensor.GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) element_type = ElementType::float32;
     if (tensor.GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16) element_type = ElementType::float16;
+    if (tensor.GetElementType() == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8) element_type = ElementType::int8;
     types.emplace(info.GetName(), element_type);
   }
   return types;

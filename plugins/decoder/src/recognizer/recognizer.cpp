@@ -470,6 +470,7 @@ class Recognizer {
     if (type == caches_.end()) return std::nullopt;
     if (type->second == ElementType::float32) return CacheForm::float32;
     if (type->second == ElementType::float16) return CacheForm::float16;
+    if (type->second != ElementType::int8) return std::nullopt;
     const bool has_rows = std::ranges::any_of(index_.graph().nodes, [&](const Node& node) {
       return is_function_of_rows(node, "FromInt8Rows") && input_of(node, 0) == past;
     });
