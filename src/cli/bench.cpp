@@ -27,6 +27,7 @@
 #include "generation/decoder_signature.h"
 #include "generation/measure.h"
 #include "gpux/error.h"
+#include "model/cache_agreement.h"
 #include "model/open_generator.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
@@ -75,6 +76,21 @@ bool asks_for_text(const BenchFlags& flags) {
   return flags.prompt_tokens || flags.generate_tokens || !flags.users.empty() || !flags.draft.empty();
 }
 
+// What is rounded by keys and values in int8, which nothing else shows.
+Json measured_cache_agreement(const OpenModel& model, const Context& context) {
+  const generation::QuantizationAgreement agreement = int8_cache_agreement(model);
+  constexpr double percent = 100;
+  say(context, fmt::format("keys and values in int8: perplexity {:.2f}, {:.2f} as in the model's file ({:.3f} times); "
+                           "the same most probable token at {:.1f} % of {} positions of {}",
+                           agreement.quantized_perplexity, agreement.perplexity, agreement.ratio(),
+                           percent * agreement.same_token, agreement.positions, agreement.what));
+  return {{"perplexity", agreement.quantized_perplexity},
+          {"original_perplexity", agreement.perplexity},
+          {"same_token", agreement.same_token},
+          {"positions", agreement.positions},
+          {"texts", agreement.what}};
+}
+
 // What does not go with models that generate text, or with others, is refused by name.
 void measure_generation(const BenchFlags& flags, const OpenModel& model, const Context& context) {
   if (given(flags.inputs) || !flags.synthetic.dimensions.empty() || flags.seconds) {
@@ -99,7 +115,12 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   load.rounds = flags.runs.value_or(load.rounds);
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   const unsigned threads = model.settings.options.intra_threads.value_or(usable_cores(Machine::this_one()));
-  print_generation_benchmark(context, *engine, load, users, threads, flags.output);
+  Json more = Json::object();
+  const auto signature = generation::decoder_signature(engine->runtime().info());
+  if (flags.cache_precision == CachePrecision::int8 && signature && signature->cache.type == ElementType::int8) {
+    more["cache_agreement"] = measured_cache_agreement(model, context);
+  }
+  print_generation_benchmark(context, *engine, load, users, threads, flags.output, more);
 }
 
 void measure_here(const BenchFlags& flags, Context& context) {

@@ -233,7 +233,8 @@ void print_benchmark(const Context& context, const Runtime& runtime, const Named
 }
 
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
-                                const std::vector<std::size_t>& users, unsigned threads, const std::string& file) {
+                                const std::vector<std::size_t>& users, unsigned threads, const std::string& file,
+                                const Json& more) {
   struct Measured {
     generation::GenerationFigures figures;
     std::uint64_t peak_bytes;
@@ -302,6 +303,7 @@ void print_generation_benchmark(const Context& context, generation::Engine& engi
   }
   Json json = loads.front();
   if (loads.size() > 1) json["loads"] = loads;
+  json.update(more);
   print(context, json, {json}, file);
 }
 

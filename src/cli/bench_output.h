@@ -38,9 +38,10 @@ void print_benchmark(const Context& context, const Runtime& runtime, const MadeI
 
 /// Measures prompts and texts of a model that generates text, with each number of users, and how fast `threads` threads
 /// read what a step reads, and prints the figures likewise. As JSON those of several numbers of users are in `loads`,
-/// and those of the first one beside it.
+/// and those of the first one beside it. `more` are members of the JSON beside.
 void print_generation_benchmark(const Context& context, generation::Engine& engine, generation::MeasuredLoad load,
-                                const std::vector<std::size_t>& users, unsigned threads, const std::string& file);
+                                const std::vector<std::size_t>& users, unsigned threads, const std::string& file,
+                                const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
 
 /// The result of a provider that was not measured: {"provider", "error": {"code", "exit_code", "message"}}; with a
 /// member "reason" where the provider did not run.

@@ -96,4 +96,10 @@ std::span<const std::string_view> recorded_texts() noexcept {
   return texts;
 }
 
+std::string joined_recorded_texts() {
+  std::string all;
+  for (const std::string_view text : recorded_texts()) all.append(text).append("\n");
+  return all;
+}
+
 }  // namespace gpux::embedding

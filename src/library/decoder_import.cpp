@@ -63,12 +63,6 @@ namespace {
 
 constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 24;
 
-std::string joined_recorded_texts() {
-  std::string all;
-  for (const std::string_view text : embedding::recorded_texts()) all += fmt::format("{}\n", text);
-  return all;
-}
-
 generation::TextPredictions predictions_of(const fs::path& folder, const std::vector<std::vector<std::uint32_t>>& parts,
                                            const LoadRequest& load) {
   LocatedModel located;
@@ -100,7 +94,7 @@ fs::path decoder_file_in(const fs::path& folder, const std::string& named) {
 generation::QuantizationAgreement check_quantized(const fs::path& original, const fs::path& quantized,
                                                   const ImportRequest& request, const fs::path& scratch) {
   const std::string& file = request.quantize.texts;
-  const std::string text = file.empty() ? joined_recorded_texts() : read_file(file, max_text_bytes);
+  const std::string text = file.empty() ? embedding::joined_recorded_texts() : read_file(file, max_text_bytes);
   const text::Tokenizer tokenizer = embedding::open_tokenizer(quantized / "tokenizer.json");
   const std::vector<std::vector<std::uint32_t>> parts = generation::measured_parts(tokenizer, text);
   const fs::path unquantized = scratch / "unquantized";
