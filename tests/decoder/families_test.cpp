@@ -1,6 +1,7 @@
 // Tiny decoders of each family, as gpux imports them: the decoder provider takes them as a whole, and generates the
 // tokens of transformers.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -120,16 +121,17 @@ TEST_P(TakenDecoders, HaveThemInInt8WhereThatIsAskedFor) {
         testing::Contains("keys and values are not stored in int8: the decoder provider does not run the model"));
     return;
   }
-  if (needed == all) {
-    EXPECT_THAT(coded.verdict().notes, testing::Contains(testing::HasSubstr("of heads in blocks of 16")));
-    return;
-  }
   EXPECT_THAT(coded.verdict().notes, testing::Contains("keys and values are stored in int8"));
   EXPECT_THAT(needed * 32, testing::AnyOf(all * 9, all * 17 / 2)) << needed << " of " << all;
   const std::vector<float> exact = log_probabilities(whole), near = log_probabilities(coded);
   ASSERT_EQ(near.size(), exact.size());
   EXPECT_NE(near, exact);
-  for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(near[i], exact[i], 0.1F) << i;
+  float sum = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_NEAR(near[i], exact[i], 0.3F) << i;
+    sum += std::abs(near[i] - exact[i]);
+  }
+  EXPECT_LT(sum / static_cast<float>(exact.size()), 0.05F);
 }
 
 TEST_P(TakenDecoders, AreTakenWithWeightsInBlocks) {
