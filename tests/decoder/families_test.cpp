@@ -114,11 +114,11 @@ TEST_P(TakenDecoders, HaveThemInInt8WhereThatIsAskedFor) {
   const Generator whole = generator(), coded = generator({}, {.cache_precision = CachePrecision::int8});
   EXPECT_EQ(coded.verdict().active, whole.verdict().active);
   const std::uint64_t needed = coded.memory_needed(100), all = whole.memory_needed(100);
-  if (GetParam() == left_to_the_cpu) {
+  // Heads of 24 and of 8 elements have no whole blocks of 16.
+  if (GetParam() == left_to_the_cpu || GetParam() == "gpt2") {
     EXPECT_EQ(needed, all);
-    EXPECT_THAT(
-        coded.verdict().notes,
-        testing::Contains("keys and values are not stored in int8: the decoder provider does not run the model"));
+    EXPECT_THAT(coded.verdict().notes,
+                testing::Contains(testing::StartsWith("keys and values are not stored in int8: ")));
     return;
   }
   EXPECT_THAT(coded.verdict().notes, testing::Contains("keys and values are stored in int8"));
