@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/plain_signals.h"
+#include "base/stop_process.h"
 #include "cli/chat_model.h"
 #include "cli/serving.h"
 
@@ -178,7 +179,7 @@ TEST(IsolatedGeneration, ReplacesAWorkerThatHangs) {
   store_chat_model(gpux, "writer", plain_template);
   Serving server(gpux, {"writer=writer", "--isolation", "process", "--timeout", "3s", "--stop-grace", "300ms"});
   const std::string text = text_of(server.ask(numbered(1, 5)));
-  signal_worker(server, SIGSTOP);
+  ASSERT_TRUE(stop_process(worker_of(server).at("process_id").get<pid_t>()));
   const Answered late = server.ask(numbered(1, 5));
   EXPECT_EQ(late.status, 504) << late.body;
   EXPECT_TRUE(eventually([&] { return worker_of(server).at("restarts") == 1; }));

@@ -24,6 +24,7 @@
 
 #include "base/error_number.h"
 #include "base/eventually.h"
+#include "base/stop_process.h"
 #include "base/own_program.h"
 #include "base/plain_signals.h"
 #include "base/sanitizers.h"
@@ -629,20 +630,6 @@ TEST_F(Worker, StopsARunInProgress) {
   EXPECT_EQ(there.worker()->restarts, 0U);
 }
 
-/// Returns when each of its threads has stopped: the signal alone leaves them time for a run.
-void stop_process(int process) {
-  ::kill(process, SIGSTOP);
-  EXPECT_TRUE(test::eventually([&] {
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
-      std::ifstream file(thread.path() / "stat");
-      std::string line;
-      std::getline(file, line);
-      if (line.find(") T ") == std::string::npos) return false;
-    }
-    return true;
-  }));
-}
-
 /// A thread that runs the model, and waits in the kernel for its worker.
 class WaitingRun {
  public:
@@ -682,7 +669,7 @@ TEST_F(Worker, RepeatsARunThatTheWorkerHadNotTaken) {
   const Runtime there(test_model("add"), in_worker());
   ASSERT_FALSE(error_of_run(there, three(), {}));  // there is a channel
   const int process = there.worker()->process_id;
-  stop_process(process);
+  ASSERT_TRUE(test::stop_process(process));
   WaitingRun run(there, three());
   EXPECT_TRUE(test::eventually([&] { return run.waits_for_an_answer(); }));
   ::kill(process, SIGKILL);
@@ -701,7 +688,7 @@ TEST_F(Worker, DoesNotRepeatARunWithoutAnotherWorker) {
   const Runtime there(test_model("add"), options);
   ASSERT_FALSE(error_of_run(there, three(), {}));
   const int process = there.worker()->process_id;
-  stop_process(process);
+  ASSERT_TRUE(test::stop_process(process));
   WaitingRun run(there, three());
   EXPECT_TRUE(test::eventually([&] { return run.waits_for_an_answer(); }));
   ::kill(process, SIGKILL);
@@ -717,7 +704,7 @@ TEST_F(Worker, DoesNotRepeatARunThatWasStopped) {
   options.stop_grace = milliseconds(100);
   const Runtime there(test_model("add"), options);
   ASSERT_FALSE(error_of_run(there, three(), {}));
-  stop_process(there.worker()->process_id);
+  ASSERT_TRUE(test::stop_process(there.worker()->process_id));
   const auto late = error_of_run(there, three(), {.timeout = milliseconds(200)});
   ASSERT_TRUE(late.has_value());
   EXPECT_EQ(late->code(), ErrorCode::deadline_exceeded) << late->message();
