@@ -24,10 +24,10 @@
 
 #include "base/error_number.h"
 #include "base/eventually.h"
-#include "base/stop_process.h"
 #include "base/own_program.h"
 #include "base/plain_signals.h"
 #include "base/sanitizers.h"
+#include "base/stop_process.h"
 #include "gpux/error.h"
 #include "isolation/load_facts.h"
 #include "isolation/load_message.h"
