@@ -245,7 +245,7 @@ TEST_F(RewrittenModels, ReadAndMakeRowsOfInt8) {
                            {"last_positions", tensor<std::int32_t>({1}, {past + tokens - 1})},
                            {"total_length", tensor<std::int32_t>({}, {past + tokens})}};
   write_file_atomically(file_, changed->content);
-  EXPECT_THROW(Runtime(file_, {.provider = "cpu"}), Error);  // what a file says of these functions may be anything
+  EXPECT_THROW(Runtime(file_, {.provider = "cpu"}), Error);  // in a file they may compute anything
   const ort::Session session = session_of_content(changed->content, file_, settings_);
   const NamedValues results = session.run(inputs, {0, 1, 2});
   for (const std::size_t part : {0, 1}) {

@@ -5,7 +5,7 @@
 
 namespace gpux_cpu::decoder {
 
-/// How keys and values lie in memory. int8: rows of codes and scales, as block_kernels/coded_rows.h has them.
+/// How keys and values are laid out in memory. int8: rows of codes and scales, as block_kernels/coded_rows.h has them.
 enum class CacheForm : std::uint8_t { float32, float16, int8 };
 
 /// Elements that have a scale in rows of int8: 32 or 16. 0: heads of that size have no whole blocks.
