@@ -53,6 +53,7 @@ void read_single(const Ort::ConstOpAttr& given, Attribute& attribute) {
     case ElementType::uint8:
     case ElementType::float16:
     case ElementType::bfloat16:
+    case ElementType::int8:
     case ElementType::other:
       break;
   }

@@ -45,6 +45,7 @@ double element_of(const Constant& constant, std::size_t index) {
     case ElementType::uint8:
     case ElementType::float16:
     case ElementType::bfloat16:
+    case ElementType::int8:
       break;
   }
   return nothing;

@@ -64,6 +64,7 @@ std::size_t bytes_of(ElementType element_type) noexcept {
       return 8;
     case ElementType::boolean:
     case ElementType::uint8:
+    case ElementType::int8:
       return 1;
     case ElementType::float16:
     case ElementType::bfloat16:
