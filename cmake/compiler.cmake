@@ -10,6 +10,10 @@ endif()
 # Headers of other libraries that most files of a target read take more time than the files themselves. The preset tsan goes without,
 # so that each source includes what it needs.
 option(GPUX_PRECOMPILED_HEADERS "Read large headers once" ON)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  # Without the header's own path, which CMake names too and by which ccache tells one folder from another.
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+endif()
 function(gpux_precompile target)
   if(NOT GPUX_PRECOMPILED_HEADERS)
     return()
