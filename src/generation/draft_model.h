@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,9 @@ struct DraftSource {
   text::Tokenizer tokenizer;
   std::size_t context_length = 0;  ///< tokens
   bool is_always_used = false;     ///< in each step, whether it pays or not: for tests, which depend on no times
+
+  /// For the guesses of a step, or a part of a prompt, in a worker process: what takes longer hangs, and is stopped.
+  std::chrono::milliseconds patience{10'000};
 };
 
 /// Error usage: the decoder, `role` in the message, cannot compute guessed tokens with the one before them. `name`: of

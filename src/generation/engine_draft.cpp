@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/caught_error.h"
+#include "base/format_message.h"
 #include "base/log.h"
 #include "generation/engine_state.h"
 
@@ -70,7 +71,8 @@ template <typename Work>
 bool Engine::State::run_draft(std::span<const DecodedText> texts, const Work& work) {
   std::vector<SequenceId> ids;
   for (const DecodedText& text : texts) ids.push_back(text.id);
-  begin_watching(ids, drafting->model.decoder());
+  const Clock::time_point limit = Clock::now() + drafting->patience;
+  begin_watching(ids, drafting->model.decoder(), limit);
   try {
     work();
     (void)end_watching();
@@ -78,7 +80,13 @@ bool Engine::State::run_draft(std::span<const DecodedText> texts, const Work& wo
   } catch (...) {
     const Error error = caught_error();
     const bool was_stopped = end_watching() && error.code() == ErrorCode::interrupted;
-    if (!was_stopped) end_drafting(error);
+    const bool is_late = Clock::now() >= limit;
+    if (was_stopped && is_late) {
+      end_drafting(Error(ErrorCode::deadline_exceeded,
+                         format_message("a run of it did not end within {} ms", drafting->patience.count())));
+    } else if (!was_stopped) {
+      end_drafting(error);
+    }
     return false;
   }
 }

@@ -65,12 +65,14 @@ struct Engine::State {
     // `size_share`: as of DraftCosts.
     Drafting(DraftSource source, const SequenceContext& context, std::size_t slots, double size_share)
         : is_always_used(source.is_always_used),
+          patience(source.patience),
           model(std::move(source), context.tokenizer, slots),
           costs(size_share) {}
 
     static constexpr double guesses_before_first = 8;
 
     bool is_always_used;
+    std::chrono::milliseconds patience;
     DraftModel model;
     DraftCosts costs;
     TrialTime trials;
@@ -221,7 +223,8 @@ struct Engine::State {
   void store_prompts();
 
   // engine_watch.cpp: ends runs in a worker process that nobody waits for.
-  void begin_watching(const std::vector<SequenceId>& ids, Decoder& runs);
+  void begin_watching(const std::vector<SequenceId>& ids, Decoder& runs,
+                      std::optional<std::chrono::steady_clock::time_point> limit = {});
   void begin_watching_copy();
   bool end_watching();
   void watch(const std::stop_token& end);

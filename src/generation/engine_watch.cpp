@@ -17,9 +17,10 @@ constexpr std::chrono::seconds copy_patience{5};
 
 }  // namespace
 
-void Engine::State::begin_watching(const std::vector<SequenceId>& ids, Decoder& runs) {
+void Engine::State::begin_watching(const std::vector<SequenceId>& ids, Decoder& runs,
+                                   std::optional<Clock::time_point> limit) {
   if (!runs.is_shared_with_worker()) return;
-  WatchedRun run{.began = Clock::now(), .texts = {}};
+  WatchedRun run{.began = Clock::now(), .texts = {}, .limit = limit};
   for (const SequenceId id : ids) {
     run.texts.push_back({.id = id, .deadline = running.at(id).sequence->request().deadline, .unwanted_since = {}});
   }
@@ -33,7 +34,7 @@ void Engine::State::begin_watching(const std::vector<SequenceId>& ids, Decoder& 
 void Engine::State::begin_watching_copy() {
   if (!decoder.is_shared_with_worker()) return;
   const std::lock_guard lock(mutex);
-  watched_run = WatchedRun{.began = Clock::now(), .texts = {}, .copy_limit = Clock::now() + copy_patience};
+  watched_run = WatchedRun{.began = Clock::now(), .texts = {}, .limit = Clock::now() + copy_patience};
   watched_decoder = &decoder;
   is_run_stopped = false;
   watched.notify_all();
@@ -53,7 +54,7 @@ void Engine::State::watch(const std::stop_token& end) {
     watched.wait(lock, end, [&] { return open != 0 || watched_run.has_value(); });
     watched.wait_for(lock, end, watch_interval, [] { return false; });
     if (!watched_run) continue;
-    if (is_ending && !watched_run->copy_limit) {
+    if (is_ending && !watched_run->texts.empty()) {
       // A stop that came before the run itself had no effect.
       watched_decoder->stop();
       continue;

@@ -4,8 +4,10 @@
 
 namespace gpux::generation {
 
-std::optional<std::chrono::steady_clock::time_point> stop_time(const WatchedRun& run, std::chrono::milliseconds grace) {
-  if (run.copy_limit) return run.copy_limit;
+namespace {
+
+std::optional<std::chrono::steady_clock::time_point> unwanted_time(const WatchedRun& run,
+                                                                   std::chrono::milliseconds grace) {
   std::optional<std::chrono::steady_clock::time_point> first, last;
   bool is_waited_for = false;
   for (const WatchedText& text : run.texts) {
@@ -19,6 +21,13 @@ std::optional<std::chrono::steady_clock::time_point> stop_time(const WatchedRun&
   if (!first) return std::nullopt;
   if (!is_waited_for) return last;
   return std::max(*first, run.began) + grace;
+}
+
+}  // namespace
+
+std::optional<std::chrono::steady_clock::time_point> stop_time(const WatchedRun& run, std::chrono::milliseconds grace) {
+  const auto unwanted = unwanted_time(run, grace);
+  return unwanted && run.limit ? std::min(unwanted, run.limit) : unwanted ? unwanted : run.limit;
 }
 
 }  // namespace gpux::generation

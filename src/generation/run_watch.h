@@ -19,12 +19,13 @@ struct WatchedText {
 struct WatchedRun {
   std::chrono::steady_clock::time_point began;
   std::vector<WatchedText> texts;
-  /// Instead of texts, of a copy of keys and values: when it has to be stopped.
-  std::optional<std::chrono::steady_clock::time_point> copy_limit = {};
+  /// When it has to be stopped whatever its texts want. A copy of keys and values has no texts.
+  std::optional<std::chrono::steady_clock::time_point> limit = {};
 };
 
 /// When the run has to be stopped: at once where nobody waits for it; where somebody does, once it has gone on for
-/// `grace` with a text that nobody waits for, as a run that hangs would. Empty: not as things are. Pure.
+/// `grace` with a text that nobody waits for, as a run that hangs would; at its limit anyway. Empty: not as things are.
+/// Pure.
 std::optional<std::chrono::steady_clock::time_point> stop_time(const WatchedRun& run, std::chrono::milliseconds grace);
 
 }  // namespace gpux::generation

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -16,6 +17,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/eventually.h"
+#include "base/own_program.h"
+#include "base/stop_process.h"
 #include "base/temporary_folder.h"
 #include "importer/import_model.h"
 #include "text/token_words.h"
@@ -759,6 +763,42 @@ TEST_P(EnginesWithDraft, GoOnWithoutADraftModelThatFails) {
   EXPECT_GT(steps, 0);
   expect_equal(submitted(*one, long_text(4)).get(), answer_without_draft(long_text(4)), 4);
   EXPECT_EQ(one->statistics().draft_model_steps, steps);
+}
+
+// One in a worker process that hangs or ends does not hold the texts up.
+TEST_P(EnginesWithDraft, GoOnWithoutADraftModelWhoseWorkerHangsOrEnds) {
+  set_worker_program(GPUX_PROGRAM);
+  const Answer expected = answer_without_draft(long_text(2));
+  for (const bool hangs : {true, false}) {
+    std::unique_ptr<DraftSource> source = draft(*GetParam().draft, 2);
+    LoadOptions in_worker;
+    in_worker.provider = "decoder";
+    in_worker.intra_threads = 2;
+    in_worker.isolation = Isolation::process;
+    in_worker.stop_grace = std::chrono::milliseconds(100);
+    source->runtime = Runtime(source->runtime.weights_file(), in_worker);
+    source->patience = std::chrono::milliseconds(500);
+    GeneratorOptions options;
+    options.prompt_lookup = false;
+    const auto one = engine_with(std::move(source), options);
+    expect_equal(submitted(*one, long_text(2)).get(), expected, 2);
+    const std::uint64_t steps = one->statistics().draft_model_steps;
+    EXPECT_GT(steps, 0);
+    const pid_t worker = one->draft_runtime()->worker()->process_id;
+    ASSERT_GT(worker, 1);
+    if (hangs) {
+      ASSERT_TRUE(test::stop_process(worker));
+      expect_equal(submitted(*one, long_text(2)).get(), expected, 2);
+    } else {
+      std::shared_future<Answer> answer = submitted(*one, long_text(2));
+      ASSERT_TRUE(test::eventually([&] { return one->statistics().draft_model_steps > steps; }));
+      ::kill(worker, SIGKILL);
+      expect_equal(answer.get(), expected, 2);
+    }
+    expect_equal(submitted(*one, long_text(2)).get(), expected, 2);
+    EXPECT_EQ(one->statistics().draft_model_failures, 1);
+  }
+  set_worker_program({});
 }
 
 TEST_P(EnginesWithDraft, RefuseWhatCannotGuess) {

@@ -45,5 +45,18 @@ TEST(RunWatch, StopsWhatNobodyWaitsForAtOnceAndOthersAfterAWhile) {
   }
 }
 
+TEST(RunWatch, StopsAtTheLimitWhateverIsWanted) {
+  const Clock::time_point start{};
+  constexpr milliseconds grace(1000), limit(500);
+  WatchedRun run{.began = start, .texts = {}, .limit = start + limit};
+  EXPECT_EQ(stop_time(run, grace), start + limit);
+  run.texts.resize(1);
+  EXPECT_EQ(stop_time(run, grace), start + limit);
+  run.texts[0].unwanted_since = start + milliseconds(300);
+  EXPECT_EQ(stop_time(run, grace), start + milliseconds(300));
+  run.texts[0].unwanted_since = start + milliseconds(700);
+  EXPECT_EQ(stop_time(run, grace), start + limit);
+}
+
 }  // namespace
 }  // namespace gpux::generation
