@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "base/stop_process.h"
 #include "cli/serving.h"
 
 namespace gpux::test {
@@ -771,7 +772,7 @@ TEST(Servers, AreListedWhereTheyDoNotAnswer) {
   const Program gpux;
   Serving one(gpux, {"one=" + model("add.onnx")});
   Serving other(gpux, {"other=" + model("scalar.onnx")});
-  one.signal(SIGSTOP);
+  ASSERT_TRUE(stop_process(one.ready().at("pid").get<pid_t>()));
   const Outcome listed = gpux.run({"ps", "--json"});
   EXPECT_EQ(listed.code, 0);
   ASSERT_EQ(listed.json().size(), 2U);
