@@ -25,10 +25,13 @@ function(gpux_precompile target)
     # clang writes paths and times into what it has precompiled, so ccache takes the checksum of the text that was read in its place.
     set(file CMakeFiles/${target}.dir/cmake_pch.hxx)
     set(sum ${CMAKE_CURRENT_BINARY_DIR}/${file}.pch.sum)
+    set(folders $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
     add_custom_command(OUTPUT ${sum} DEPFILE ${sum}.d
-      COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -x c++ -E -P -dD -MD -MT ${sum} -MF ${sum}.d ${file} -o ${file}.text
+      COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -x c++ -E -P -dD -MD -MT ${sum} -MF ${sum}.d
+              "$<$<BOOL:${folders}>:-I$<JOIN:${folders},;-I>>"
+              ${file} -o ${file}.text
       COMMAND ${CMAKE_COMMAND} -E sha256sum ${file}.text > ${sum}
-      WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} VERBATIM)
+      WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR} VERBATIM COMMAND_EXPAND_LISTS)
     target_sources(${target} PRIVATE ${sum})
   endif()
 endfunction()

@@ -24,8 +24,10 @@ struct DraftSource {
   std::size_t context_length = 0;  ///< tokens
   bool is_always_used = false;     ///< in each step, whether it pays or not: for tests, which depend on no times
 
-  /// For the guesses of a step, or a part of a prompt, in a worker process: what takes longer hangs, and is stopped.
+  /// For the guesses of a step in a worker process, and again for each `tokens_of_patience` of a prompt's part: what
+  /// takes longer hangs, and is stopped.
   std::chrono::milliseconds patience{10'000};
+  static constexpr std::size_t tokens_of_patience = 256;
 };
 
 /// Error usage: the decoder, `role` in the message, cannot compute guessed tokens with the one before them. `name`: of

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/caught_error.h"
-#include "base/format_message.h"
 #include "base/log.h"
 #include "generation/engine_state.h"
 
@@ -66,12 +65,14 @@ bool Engine::State::begin_trial(std::span<AheadRow> rows, const DraftShares& sha
   return true;
 }
 
-// False where a failure, which switches the draft model off, or the end of the texts came in between.
+// `tokens`: that each text reads. False where a failure, which switches the draft model off, or the end of the texts
+// came in between.
 template <typename Work>
-bool Engine::State::run_draft(std::span<const DecodedText> texts, const Work& work) {
+bool Engine::State::run_draft(std::span<const DecodedText> texts, std::size_t tokens, const Work& work) {
   std::vector<SequenceId> ids;
   for (const DecodedText& text : texts) ids.push_back(text.id);
-  const Clock::time_point limit = Clock::now() + drafting->patience;
+  const Clock::time_point limit =
+      Clock::now() + drafting->patience * static_cast<int>(1 + tokens / DraftSource::tokens_of_patience);
   begin_watching(ids, drafting->model.decoder(), limit);
   try {
     work();
@@ -80,12 +81,10 @@ bool Engine::State::run_draft(std::span<const DecodedText> texts, const Work& wo
   } catch (...) {
     const Error error = caught_error();
     const bool was_stopped = end_watching() && error.code() == ErrorCode::interrupted;
-    const bool is_late = Clock::now() >= limit;
-    if (was_stopped && is_late) {
-      end_drafting(Error(ErrorCode::deadline_exceeded,
-                         format_message("a run of it did not end within {} ms", drafting->patience.count())));
-    } else if (!was_stopped) {
+    if (!was_stopped) {
       end_drafting(error);
+    } else if (Clock::now() >= limit) {
+      end_drafting(Error(ErrorCode::deadline_exceeded, "it takes too long, or hangs"));
     }
     return false;
   }
@@ -104,7 +103,8 @@ bool Engine::State::read_for_draft(std::span<const DecodedText> texts, std::span
     const std::size_t part = std::min(rows[i].unread, room);
     if (rows[i].unread >= max_drafted && part != 0) {
       const Clock::time_point start = Clock::now();
-      const bool is_read = run_draft(texts.subspan(i, 1), [&] { model.read(i, tokens.subspan(model.size(i), part)); });
+      const bool is_read =
+          run_draft(texts.subspan(i, 1), part, [&] { model.read(i, tokens.subspan(model.size(i), part)); });
       if (!can_draft()) return true;
       if (!is_read) {
         rows[i].draftable = 0;
@@ -143,7 +143,9 @@ void Engine::State::draft_guesses(std::span<DecodedText> texts, std::span<const 
   }
   const Clock::time_point start = Clock::now();
   DraftModel::Guesses guesses;
-  if (!run_draft(texts.subspan(first, end - first), [&] { guesses = drafting->model.guess(drafted_texts); })) return;
+  if (!run_draft(texts.subspan(first, end - first), max_drafted,
+                 [&] { guesses = drafting->model.guess(drafted_texts); }))
+    return;
   drafting->costs.add_steps(end - first, guesses.steps, seconds_since(start));
   count([&](EngineStatistics& counts) { counts.draft_model_steps += guesses.steps; });
   for (std::size_t i = first; i < end; ++i) {

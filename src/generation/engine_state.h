@@ -182,7 +182,7 @@ struct Engine::State {
   void count_draft(std::size_t slot, const GuessCounts& guesses);
   void end_drafting(const Error& error) noexcept;
   template <typename Work>
-  bool run_draft(std::span<const DecodedText> texts, const Work& work);
+  bool run_draft(std::span<const DecodedText> texts, std::size_t tokens, const Work& work);
 
   // engine_admission.cpp: which text gets a slot.
   [[nodiscard]] std::size_t promised_tokens() const;
