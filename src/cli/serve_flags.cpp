@@ -4,6 +4,7 @@
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
+#include "base/format_message.h"
 #include "cli/generation_flags.h"
 #include "cli/load_flags.h"
 #include "cli/pull_flag.h"
@@ -61,7 +62,14 @@ void add_addresses(CLI::App& command, ServeFlags& flags) {
   // -h and -p mean what they mean elsewhere to those who serve.
   command.add_option("--host", flags.host, "address to listen on (default: 127.0.0.1)");
   const CLI::Range ports(0U, 65535U);
-  command.add_option("-p,--port", flags.port, "port (default: 8080); 0 picks a free port and prints it")->check(ports);
+  // Elsewhere -p is the provider.
+  const auto is_number = [](const std::string& text) {
+    const bool holds = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return holds ? std::string() : format_message("'{}' is no port; the provider is --provider", text);
+  };
+  command.add_option("-p,--port", flags.port, "port (default: 8080); 0 picks a free port and prints it")
+      ->check(is_number)
+      ->check(ports);
   auto* grpc_port =
       command
           .add_option("--grpc-port", flags.grpc_port, "gRPC port (default: 8081); 0 picks a free port and prints it")

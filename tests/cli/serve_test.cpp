@@ -31,6 +31,14 @@ std::string of_page(const std::string& method, const std::string& path, const st
                      origin, fields, body.size(), body);
 }
 
+TEST(Serve, SaysWhichFlagIsTheProvider) {
+  const Program gpux;
+  const Outcome outcome = gpux.run({"serve", "-p", "decoder", model("add.onnx")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--port: 'decoder' is no port; the provider is --provider"));
+  EXPECT_THAT(gpux.run({"serve", "-p", "65536", model("add.onnx")}).err, HasSubstr("not in range"));
+}
+
 TEST(Serve, PagesOfStrangersDriveNoServer) {
   const Program gpux;
   const std::string unload = "/v2/repository/models/add/unload", body = R"({"x": [[1, 2, 3]]})";
