@@ -4,17 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include <protozero/pbf_writer.hpp>
-
 #include "gpux/tensor.h"
 #include "onnx/graph_writer.h"
-#include "onnx/message.h"
-#include "onnx/schema.h"
+#include "onnx/model_functions.h"
 
 namespace gpux::onnx {
 namespace {
 
-constexpr std::int64_t first_ir_with_functions = 8, first_opset = 13, first_opset_with_reduced_axes = 18;
+constexpr std::int64_t first_opset_with_reduced_axes = 18;
 constexpr std::int64_t row_axis = 3, block_axis = 4;
 constexpr const char *coded = "coded", *plain = "plain";
 constexpr float largest_code = 127, fractions = 128, largest_exponent = 100;
@@ -113,56 +110,18 @@ class Body {
   std::int64_t opset_, head_size_, block_size_, blocks_;
 };
 
-void append_function(std::string& head, std::string_view name, const char* input, const char* output,
-                     std::string_view nodes, std::int64_t opset) {
-  protozero::pbf_writer model(head);
-  protozero::pbf_writer function(model, schema::model::functions);
-  function.add_string(schema::function::name, name.data(), name.size());
-  function.add_string(schema::function::input, input);
-  function.add_string(schema::function::output, output);
-  for (Message graph(nodes); graph.next();) {
-    if (graph.field() == schema::graph::node) {
-      function.add_message(schema::function::node, graph.bytes().data(), graph.bytes().size());
-    }
-  }
-  {
-    protozero::pbf_writer import(function, schema::function::opset_import);
-    import.add_string(schema::opset::domain, "");
-    import.add_int64(schema::opset::version, opset);
-  }
-  function.add_string(schema::function::domain, int8_rows_domain.data(), int8_rows_domain.size());
-}
-
-/// The version of ONNX's own operators; none: functions cannot be added.
-std::optional<std::int64_t> usable_opset(std::string_view head) {
-  std::int64_t ir = 0, opset = 0;
-  for (Message model(head); model.next();) {
-    if (model.field() == schema::model::ir_version) ir = model.integer();
-    if (model.field() != schema::model::opset_import) continue;
-    std::string_view domain;
-    std::int64_t version = 0;
-    for (Message import = model.message(); import.next();) {
-      if (import.field() == schema::opset::domain) domain = import.bytes();
-      if (import.field() == schema::opset::version) version = import.integer();
-    }
-    if (domain == int8_rows_domain) return std::nullopt;
-    if (domain.empty() || domain == "ai.onnx") opset = version;
-  }
-  if (ir < first_ir_with_functions || opset < first_opset) return std::nullopt;
-  return opset;
-}
-
 }  // namespace
 
 bool append_int8_functions(std::string& head, std::int64_t head_size) {
-  const std::optional<std::int64_t> opset = usable_opset(head);
+  const std::optional<std::int64_t> opset = opset_for_functions(head, int8_rows_domain);
   if (!opset) return false;
-  append_function(head, from_int8_rows, coded, plain, Body(head_size, *opset).from_rows(), *opset);
-  append_function(head, to_int8_rows, plain, coded, Body(head_size, *opset).to_rows(), *opset);
-  protozero::pbf_writer model(head);
-  protozero::pbf_writer import(model, schema::model::opset_import);
-  import.add_string(schema::opset::domain, int8_rows_domain.data(), int8_rows_domain.size());
-  import.add_int64(schema::opset::version, 1);
+  const std::string from = Body(head_size, *opset).from_rows(), to = Body(head_size, *opset).to_rows();
+  append_function(head,
+                  {.domain = int8_rows_domain, .name = from_int8_rows, .input = coded, .output = plain, .nodes = from},
+                  *opset);
+  append_function(
+      head, {.domain = int8_rows_domain, .name = to_int8_rows, .input = plain, .output = coded, .nodes = to}, *opset);
+  append_domain(head, int8_rows_domain);
   return true;
 }
 

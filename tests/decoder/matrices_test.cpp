@@ -63,16 +63,6 @@ class MadeGraph {
 
   [[nodiscard]] const Graph& graph() const { return graph_; }
 
- private:
-  void bytes(const std::string& name, const std::vector<std::int64_t>& shape) {
-    constant(name, ElementType::uint8, shape);
-  }
-
-  void constant(const std::string& name, ElementType type, const std::vector<std::int64_t>& shape) {
-    std::vector<float>& kept = floats_.emplace_back(1024);
-    graph_.constants[name] = {.element_type = type, .shape = shape, .data = kept.data()};
-  }
-
   void node(const std::string& type, std::vector<std::string> inputs, const std::string& output,
             const std::vector<std::pair<std::string, std::int64_t>>& attributes = {}) {
     const std::size_t dot = type.rfind('.');
@@ -84,6 +74,22 @@ class MadeGraph {
     made.outputs = {output};
     for (const auto& [name, value] : attributes) made.attributes[name].integers = {value};
     graph_.nodes.push_back(std::move(made));
+  }
+
+  /// `value`: what a node of that type makes of the constant `small`, a matrix.
+  void widened(const std::string& value, const std::string& small, ElementType type, const std::string& widening) {
+    constant(small, type, {rows, columns});
+    node(widening, {small}, value, {{"to", 1}});
+  }
+
+ private:
+  void bytes(const std::string& name, const std::vector<std::int64_t>& shape) {
+    constant(name, ElementType::uint8, shape);
+  }
+
+  void constant(const std::string& name, ElementType type, const std::vector<std::int64_t>& shape) {
+    std::vector<float>& kept = floats_.emplace_back(1024);
+    graph_.constants[name] = {.element_type = type, .shape = shape, .data = kept.data()};
   }
 
   Graph graph_;
@@ -160,6 +166,37 @@ TEST(Matrices, WithMinimumsAreLookedUpWithThoseOfTheSameRows) {
         made.floats("minimums", {1, rows});
       }};
   for (std::size_t i = 0; i < others.size(); ++i) EXPECT_FALSE(takes_lookup(others[i])) << i;
+}
+
+// What a Cast or the function makes float32 of stays in 16 bits; so does a table of rows.
+TEST(Matrices, OfSmallFloatsAreTakenAsTheyAre) {
+  for (const ElementType type : {ElementType::float16, ElementType::bfloat16}) {
+    for (const char* widening : {"Cast", "gpux.small_weights.Widen"}) {
+      MadeGraph made;
+      made.widened("wide", "small", type, widening);
+      made.node("MatMul", {"x", "wide"}, "product_of_floats");
+      made.node("Gather", {"wide", "ids"}, "rows_of_floats");
+      GraphIndex index(made.graph());
+      const auto product = matrix_product(index, "product_of_floats");
+      const auto lookup = token_lookup(index, "rows_of_floats");
+      ASSERT_TRUE(product && lookup) << widening;
+      const Constant* const small = &made.graph().constants.at("small");
+      EXPECT_EQ(product->matrix.weights, small);
+      EXPECT_EQ(lookup->table.weights, small);
+      EXPECT_TRUE(index.is_understood(made.of("wide")));
+    }
+  }
+}
+
+// A product of float16 itself rounds its sums otherwise.
+TEST(Matrices, OfSmallFloatsThatNothingWidensAreNone) {
+  MadeGraph made;
+  made.widened("wide", "small", ElementType::float16, "gpux.other.Widen");
+  made.node("MatMul", {"x", "small"}, "of_small");
+  made.node("MatMul", {"x", "wide"}, "of_another_function");
+  GraphIndex index(made.graph());
+  EXPECT_FALSE(matrix_product(index, "of_small"));
+  EXPECT_FALSE(matrix_product(index, "of_another_function"));
 }
 
 }  // namespace

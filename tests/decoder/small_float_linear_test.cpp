@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "block_kernels/half.h"
 #include "kernels/kernels.h"
 
 namespace gpux_cpu::decoder {
@@ -44,6 +45,17 @@ TEST(SmallFloats, AreFoundWhereNoBitIsLost) {
   EXPECT_EQ(type_of({-0.0F}), SmallFloat::bfloat16);
 }
 
+// The patterns of 16 bits of these floats.
+std::vector<std::uint16_t> narrowed(const std::vector<float>& values, SmallFloat type) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : values) {
+    bits.push_back(type == SmallFloat::float16
+                       ? half_of(value)
+                       : static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16U));
+  }
+  return bits;
+}
+
 // The bits of float32, however the weights are given.
 TEST(SmallFloats, MultiplyAsFloat32) {
   const BlockKernels& block = block_kernels();
@@ -58,6 +70,10 @@ TEST(SmallFloats, MultiplyAsFloat32) {
       const std::span<const float> given = has_bias ? std::span<const float>(bias) : std::span<const float>();
       const Linear plain(Precision::fp32, parts, given);
       const SmallFloatLinear small(small_float_of(parts).value(), parts, given);
+      const std::vector<std::uint16_t> bits = narrowed(values, small_float_of(parts).value());
+      const std::vector<SmallWeights> small_parts{{bits.data(), inner, columns, false},
+                                                  {bits.data(), inner, columns, true}};
+      const SmallFloatLinear of_bits(small_float_of(parts).value(), small_parts, given);
       EXPECT_EQ(small.columns(), 2 * columns);
       EXPECT_LT(small.bytes(), plain.bytes() * 6 / 10);
       for (const std::size_t count : {1, 5, 20}) {
@@ -65,6 +81,8 @@ TEST(SmallFloats, MultiplyAsFloat32) {
         const Linear::Rows all{.count = count, .floats = rows.data(), .float_stride = inner};
         plain.multiply_part(kernels(), all, 0, plain.panels(), expected.data(), plain.columns());
         small.multiply(block, all, 0, plain.panels(), got.data(), plain.columns());
+        for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], expected[i]) << i;
+        of_bits.multiply(block, all, 0, plain.panels(), got.data(), plain.columns());
         for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], expected[i]) << i;
       }
       std::vector<float> expected(inner), got(inner);

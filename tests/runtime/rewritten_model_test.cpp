@@ -189,6 +189,38 @@ TEST_F(RewrittenModels, AreTriedInTheirForms) {
   }
 }
 
+// The decoder provider gets weights of 16 bits as they are; where it does not take them, they are what they were.
+TEST_F(RewrittenModels, KeepWeightsOf16BitsForTheDecoderProvider) {
+  const std::array<onnx::WrittenSize, 2> sizes{std::int64_t{1}, std::int64_t{2}};
+  onnx::GraphWriter graph("product");
+  graph.input("x", ElementType::float32, sizes);
+  const auto bits = [] { return std::vector<std::uint16_t>{0x3F80, 0x4000, 0xC040, 0x3E80}; };  // 1, 2, -3, 0.25
+  const std::string small = graph.constant("w", ElementType::bfloat16, {2, 2}, bits);
+  const std::string wide = graph.node("Cast", {small}, {{"to", static_cast<std::int64_t>(ElementType::float32)}});
+  graph.node("MatMul", {"x", wide}, {}, "y");
+  graph.output("y", ElementType::float32, sizes);
+  graph.write(file_, 17, 8);
+  info_ = ModelInspector::inspect(file_);
+  const LoadOptions options;
+  RewrittenModel model(options, info_.signature);
+  EXPECT_FALSE(content(model, plan("decoder")).has_value());  // it has no attention with a cache
+  info_.operators["com.microsoft::GroupQueryAttention"] = 1;
+  for (const char* provider : {"cpu", "encoder", "cuda"}) {
+    EXPECT_FALSE(content(model, plan(provider)).has_value()) << provider;
+  }
+  const auto made = content(model, plan("decoder"));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(model.identity(), "weights in 16 bits");
+  const ort::Session session = session_of_content(*made, file_, settings_);
+  const NamedValues results = session.run({{"x", tensor<float>({1, 2}, {10, 1})}}, {0});
+  EXPECT_THAT(results[0].second.tensor()->as<float>(), ElementsAre(7, 20.25F));
+  write_file_atomically(folder_.path() / "own.onnx", *made);
+  EXPECT_THROW(Runtime(folder_.path() / "own.onnx", {.provider = "cpu"}), Error);
+  EXPECT_TRUE(model.give_up("no session"));
+  EXPECT_FALSE(content(model, plan("decoder")).has_value());
+  EXPECT_FALSE(model.give_up("no session"));
+}
+
 // A model of one attention whose rows of keys and values are int8: what its functions are for providers that have them
 // not.
 TEST_F(RewrittenModels, ReadAndMakeRowsOfInt8) {

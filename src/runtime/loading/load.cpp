@@ -18,8 +18,8 @@
 #include "gpux/model_inspector.h"
 #include "isolation/load_facts.h"
 #include "onnx/input_flow.h"
-#include "onnx/int8_rows.h"
 #include "onnx/model_files.h"
+#include "onnx/model_functions.h"
 #include "onnx/weight_references.h"
 #include "ort/core.h"
 #include "provider/engine_cache.h"
@@ -253,12 +253,15 @@ ort::Session open_session(const std::filesystem::path& file, const ort::SessionS
 
 // The decoder provider takes the functions that a load writes at their names.
 void require_no_own_functions(const ModelInfo& info) {
-  const std::string prefix = fmt::format("{}::", onnx::int8_rows_domain);
-  const auto found = info.operators.lower_bound(prefix);
-  if (found == info.operators.end() || !found->first.starts_with(prefix)) return;
-  throw Error(ErrorCode::invalid_model,
-              format_message("the model has operators of the domain {}, which gpux writes into models in memory alone",
-                             onnx::int8_rows_domain));
+  for (const auto& [type, count] : info.operators) {
+    const std::size_t end = type.find("::");
+    if (end == std::string::npos) continue;
+    const std::string domain = type.substr(0, end);
+    if (!onnx::is_domain_of_functions(domain)) continue;
+    throw Error(ErrorCode::invalid_model,
+                format_message(
+                    "the model has operators of the domain {}, which gpux writes into models in memory alone", domain));
+  }
 }
 
 // Compiled code of a stranger, which a driver runs unseen, is for a worker process.

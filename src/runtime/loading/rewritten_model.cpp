@@ -12,6 +12,7 @@
 #include "base/spelling.h"
 #include "onnx/fused_attention.h"
 #include "onnx/pooled_output.h"
+#include "onnx/small_weights.h"
 #include "provider/table.h"
 #include "runtime/loading/cache_trial.h"
 #include "runtime/loading/precision_variant.h"
@@ -74,6 +75,10 @@ bool wants_stored_caches(const LoadOptions& options, const ModelInfo& info, cons
       return true;
   }
   return false;
+}
+
+bool wants_small_weights(const ModelInfo& info, const Plan& plan) {
+  return reader_of_caches(plan) != nullptr && has_cached_attention(info) && info.operators.contains("Cast");
 }
 
 std::string_view name_of(ElementType element) {
@@ -145,6 +150,17 @@ std::optional<std::string> RewrittenModel::with_stored_caches(std::string_view c
   }
 }
 
+std::optional<std::string> RewrittenModel::with_small_weights(std::string_view content) {
+  try {
+    std::optional<std::string> model = onnx::with_widening_functions(content);
+    has_small_weights_ = model.has_value();
+    return model;
+  } catch (const std::exception&) {  // what is wrong with the file, the load says
+    has_small_weights_failed_ = true;
+    return std::nullopt;
+  }
+}
+
 std::optional<std::string> RewrittenModel::pooled(std::string_view content, const PooledOutput& wanted) {
   try {
     std::string model = onnx::with_pooled_output(content, signature_, wanted);
@@ -161,6 +177,7 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   fused_.clear();
   stored_caches_ = {};
   cache_obstacle_.reset();
+  has_small_weights_ = false;
   is_pooled_ = false;
   if (is_optimized || !options_.optimized_model.empty()) {
     if (asks_for_stored_caches(options_)) {
@@ -173,7 +190,8 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   const bool stores_caches = !cache_failure_ && wants_stored_caches(options_, info, plan);
   if (asks_for_stored_caches(options_) && !has_cached_attention(info))
     cache_obstacle_ = "it has no GroupQueryAttention";
-  if (!fuses && !stores_caches && pooling == nullptr) return std::nullopt;
+  const bool keeps_small_weights = !has_small_weights_failed_ && wants_small_weights(info, plan);
+  if (!fuses && !stores_caches && !keeps_small_weights && pooling == nullptr) return std::nullopt;
   const MappedFile content(file);
   std::optional<std::string> model;
   const auto change = [&](std::optional<std::string> changed) {
@@ -182,6 +200,7 @@ std::optional<std::string> RewrittenModel::of(const fs::path& file, const ModelI
   const auto last = [&] { return model ? std::string_view(*model) : content.text(); };
   if (fuses) change(fused(last(), precision_of(info) == "fp16", settings));
   if (stores_caches) change(with_stored_caches(last(), plan, settings));
+  if (keeps_small_weights) change(with_small_weights(last()));
   if (pooling != nullptr) change(pooled(last(), *pooling));
   return model;
 }
@@ -200,6 +219,8 @@ bool RewrittenModel::give_up(const std::string& reason) {
     defects_ = {reason, reason};
   } else if (!stored_caches_.empty()) {
     cache_failure_ = reason;
+  } else if (has_small_weights_) {
+    has_small_weights_failed_ = true;
   } else if (is_pooled_) {
     pooling_failure_ = reason;
   } else {
@@ -237,6 +258,7 @@ std::string RewrittenModel::identity() const {
   if (!stored_caches_.empty()) {
     changes.push_back(fmt::format("keys and values in {}", name_of(stored_caches_.element)));
   }
+  if (has_small_weights_) changes.emplace_back("weights in 16 bits");
   if (is_pooled_) changes.emplace_back("pooled in the graph");
   return join(changes, "; ");
 }

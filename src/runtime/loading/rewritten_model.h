@@ -17,8 +17,9 @@ namespace gpux::runtime {
 
 /// The model as a load rewrites it before ONNX Runtime gets it, if the plan's providers benefit: nodes are fused
 /// (onnx/fused_attention.h) if the providers compute an example of them right (fusion_trial.h), keys and values are
-/// stored as LoadOptions::cache_precision says (onnx/stored_caches.h), and the output is added that
-/// LoadOptions::pooled_output asks for. Each is given up where no session can be made with it.
+/// stored as LoadOptions::cache_precision says (onnx/stored_caches.h), weights of 16 bits stay so up to the provider
+/// (onnx/small_weights.h), and the output is added that LoadOptions::pooled_output asks for. Each is given up where no
+/// session can be made with it.
 class RewrittenModel {
  public:
   /// Both arguments must outlive this object.
@@ -51,6 +52,7 @@ class RewrittenModel {
   std::optional<std::string> fused(std::string_view content, bool is_float16, const ort::SessionSettings& settings);
   std::optional<std::string> with_stored_caches(std::string_view content, const Plan& plan,
                                                 const ort::SessionSettings& settings);
+  std::optional<std::string> with_small_weights(std::string_view content);
   std::optional<std::string> pooled(std::string_view content, const PooledOutput& wanted);
 
   const LoadOptions& options_;
@@ -59,6 +61,7 @@ class RewrittenModel {
   onnx::StoredCaches stored_caches_;
   bool is_for_reader_ = false;  // stored_caches_ are so for a provider that has them in float32, too
   bool has_idle_caches_ = false;
+  bool has_small_weights_ = false, has_small_weights_failed_ = false;
   bool is_pooled_ = false;  // the last content is
   FusionDefects defects_;   // of what is fused no more
   std::optional<std::string> cache_failure_, pooling_failure_;

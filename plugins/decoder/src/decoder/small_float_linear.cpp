@@ -38,25 +38,24 @@ std::optional<SmallFloat> small_float_of(std::span<const PlainWeights> parts) no
   return std::nullopt;
 }
 
-SmallFloatLinear::SmallFloatLinear(SmallFloat type, std::span<const PlainWeights> parts, std::span<const float> bias)
-    : type_(type), inner_(parts.front().inner) {
-  for (const PlainWeights& part : parts) columns_ += part.columns;
+template <typename Weights, typename Narrow>
+void SmallFloatLinear::pack(std::span<const Weights> parts, std::span<const float> bias, const Narrow& narrow) {
+  inner_ = parts.front().inner;
+  for (const Weights& part : parts) columns_ += part.columns;
   const std::size_t count = panels_of(columns_) * panel_columns * inner_;
   std::shared_ptr<std::byte> memory = allocate_in_large_pages(count * sizeof(std::uint16_t));
   auto* const packed = reinterpret_cast<std::uint16_t*>(memory.get());
   std::fill_n(packed, count, std::uint16_t{0});
   std::size_t first = 0;
-  for (const PlainWeights& part : parts) {
-    const auto store = [&](std::size_t k, std::size_t column, float value) {
-      packed[((first + column) / panel_columns * inner_ + k) * panel_columns + (first + column) % panel_columns] =
-          type == SmallFloat::bfloat16 ? bfloat16_of(value) : half_of(value);
-    };
+  for (const Weights& part : parts) {
     // In the order of what is written: panels of rows.
     for (std::size_t start = 0; start < part.columns; start += panel_columns) {
       const std::size_t end = std::min(start + panel_columns, part.columns);
       for (std::size_t k = 0; k < inner_; ++k) {
         for (std::size_t column = start; column < end; ++column) {
-          store(k, column, part.values[part.transposed ? column * inner_ + k : k * part.columns + column]);
+          const std::size_t place = first + column;
+          packed[(place / panel_columns * inner_ + k) * panel_columns + place % panel_columns] =
+              narrow(part.values[part.transposed ? column * inner_ + k : k * part.columns + column]);
         }
       }
     }
@@ -67,6 +66,20 @@ SmallFloatLinear::SmallFloatLinear(SmallFloat type, std::span<const PlainWeights
   std::vector<float> all_bias(panels_of(columns_) * panel_columns);
   std::ranges::copy(bias, all_bias.begin());
   bias_ = std::move(all_bias);
+}
+
+SmallFloatLinear::SmallFloatLinear(SmallFloat type, std::span<const PlainWeights> parts, std::span<const float> bias)
+    : type_(type) {
+  if (type == SmallFloat::bfloat16) {
+    pack(parts, bias, bfloat16_of);
+  } else {
+    pack(parts, bias, half_of);
+  }
+}
+
+SmallFloatLinear::SmallFloatLinear(SmallFloat type, std::span<const SmallWeights> parts, std::span<const float> bias)
+    : type_(type) {
+  pack(parts, bias, [](std::uint16_t bits) { return bits; });
 }
 
 std::size_t SmallFloatLinear::bytes() const noexcept {

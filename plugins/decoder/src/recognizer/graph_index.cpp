@@ -12,16 +12,6 @@ std::string full_type(const Node& node) {
   return node.domain.empty() || node.domain == "ai.onnx" ? node.type : node.domain + "." + node.type;
 }
 
-// Of float16 and bfloat16.
-std::vector<float> widened(const Constant& constant) {
-  std::vector<float> floats(constant.count());
-  const auto* const from = static_cast<const std::uint16_t*>(constant.data);
-  const bool is_half = constant.element_type == ElementType::float16;
-  std::transform(from, from + floats.size(), floats.begin(),
-                 [is_half](std::uint16_t bits) { return is_half ? float_of_half(bits) : float_of_bfloat16(bits); });
-  return floats;
-}
-
 // As Reshape computes it; empty where it does not fit.
 std::optional<std::vector<std::int64_t>> reshaped(const Constant& constant, std::vector<std::int64_t> shape) {
   std::int64_t count = 1;
@@ -44,6 +34,15 @@ std::optional<std::vector<std::int64_t>> reshaped(const Constant& constant, std:
 }
 
 }  // namespace
+
+std::vector<float> widened(const Constant& constant) {
+  std::vector<float> floats(constant.count());
+  const auto* const from = static_cast<const std::uint16_t*>(constant.data);
+  const bool is_half = constant.element_type == ElementType::float16;
+  std::transform(from, from + floats.size(), floats.begin(),
+                 [is_half](std::uint16_t bits) { return is_half ? float_of_half(bits) : float_of_bfloat16(bits); });
+  return floats;
+}
 
 GraphIndex::GraphIndex(const Graph& graph) : graph_(graph), owned_(std::make_shared<Owned>()) {
   for (const Node& node : graph.nodes) {
@@ -83,9 +82,7 @@ const Constant* GraphIndex::derived_constant(const std::string& value) {
   Constant made = from->second;
   std::vector<float> floats;
   if (node->type == "Cast") {
-    constexpr std::int64_t type_float = 1;
-    const bool is_small = made.element_type == ElementType::float16 || made.element_type == ElementType::bfloat16;
-    if (integer_of(*node, "to", 0) != type_float || !is_small) return nullptr;
+    if (widened_by(*node) == nullptr) return nullptr;
     floats = widened(made);
     made.element_type = ElementType::float32;
     made.data = floats.data();
@@ -99,6 +96,25 @@ const Constant* GraphIndex::derived_constant(const std::string& value) {
   understand(node);
   auto& kept = owned_->emplace_back(std::move(made), std::move(floats));
   return &kept.first;
+}
+
+// A function that gpux writes into a model, for ONNX Runtime computes a Cast of constants before it is seen here.
+const Constant* GraphIndex::widened_by(const Node& node) const {
+  constexpr std::int64_t type_float = 1;
+  const bool is_cast = full_type(node) == "Cast" && integer_of(node, "to", 0) == type_float;
+  if (!is_cast && full_type(node) != "gpux.small_weights.Widen") return nullptr;
+  const auto from = graph_.constants.find(input_of(node, 0));
+  return from != graph_.constants.end() && has_small_floats(from->second) ? &from->second : nullptr;
+}
+
+const Constant* GraphIndex::weights(const std::string& value) {
+  const Node* const node = producer(value);
+  if (const Constant* const small = node == nullptr ? nullptr : widened_by(*node)) {
+    understand(node);
+    return small;
+  }
+  const Constant* const found = constant(value);
+  return found != nullptr && found->element_type == ElementType::float32 ? found : nullptr;
 }
 
 std::optional<float> GraphIndex::scalar(const std::string& value) {

@@ -38,6 +38,8 @@ class GraphIndex {
   [[nodiscard]] const Node* producer(std::string_view value, std::string_view type) const;
 
   [[nodiscard]] const Constant* constant(const std::string& value);
+  /// A constant of float32; or, where that is made of float16 or bfloat16 for the value, the constant of 16 bits.
+  [[nodiscard]] const Constant* weights(const std::string& value);
   /// A constant of one number.
   [[nodiscard]] std::optional<float> scalar(const std::string& value);
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(const std::string& value);
@@ -56,6 +58,8 @@ class GraphIndex {
 
  private:
   const Constant* derived_constant(const std::string& value);
+  /// The constant of 16 bits that the node makes float32 of; null: it does something else.
+  [[nodiscard]] const Constant* widened_by(const Node& node) const;
 
   const Graph& graph_;
   std::map<std::string, const Node*, std::less<>> producers_;
@@ -63,6 +67,14 @@ class GraphIndex {
   std::set<const Node*> understood_;
   std::shared_ptr<Owned> owned_;
 };
+
+/// Whether its elements are float16 or bfloat16.
+constexpr bool has_small_floats(const Constant& constant) noexcept {
+  return constant.element_type == ElementType::float16 || constant.element_type == ElementType::bfloat16;
+}
+
+/// The elements of a constant that has_small_floats(), as float32.
+std::vector<float> widened(const Constant& constant);
 
 /// The input, "" where there is none.
 const std::string& input_of(const Node& node, std::size_t index);

@@ -6,9 +6,11 @@
 namespace gpux_cpu::decoder {
 namespace {
 
-bool is_float_matrix(const Constant* constant) {
-  return constant != nullptr && constant->element_type == ElementType::float32 && constant->shape.size() == 2 &&
-         constant->shape[0] > 0 && constant->shape[1] > 0;
+// The constant, if it is a matrix.
+const Constant* float_matrix(GraphIndex& index, const std::string& value) {
+  const Constant* const found = index.weights(value);
+  const bool is_matrix = found != nullptr && found->shape.size() == 2 && found->shape[0] > 0 && found->shape[1] > 0;
+  return is_matrix ? found : nullptr;
 }
 
 std::size_t size_at(const Constant& constant, std::size_t axis) {
@@ -52,16 +54,16 @@ void set_blocks(GraphIndex& index, const Node& node, std::size_t values, std::si
 
 std::optional<MatrixProduct> product_of_floats(GraphIndex& index, const std::string& value) {
   if (const Node* const node = index.producer(value, "MatMul")) {
-    const Constant* const weights = index.constant(input_of(*node, 1));
-    if (!is_float_matrix(weights)) return std::nullopt;
+    const Constant* const weights = float_matrix(index, input_of(*node, 1));
+    if (weights == nullptr) return std::nullopt;
     index.understand(node);
     return MatrixProduct{input_of(*node, 0),
                          {.weights = weights, .inner = size_at(*weights, 0), .columns = size_at(*weights, 1)}};
   }
   const Node* const node = index.producer(value, "Gemm");
   if (node == nullptr) return std::nullopt;
-  const Constant* const weights = index.constant(input_of(*node, 1));
-  if (!is_float_matrix(weights) || integer_of(*node, "transA", 0) != 0 || number_of(*node, "alpha", 1) != 1 ||
+  const Constant* const weights = float_matrix(index, input_of(*node, 1));
+  if (weights == nullptr || integer_of(*node, "transA", 0) != 0 || number_of(*node, "alpha", 1) != 1 ||
       number_of(*node, "beta", 1) != 1) {
     return std::nullopt;
   }
@@ -230,8 +232,8 @@ std::optional<TokenLookup> lookup_with_minimums(GraphIndex& index, const std::st
 
 std::optional<TokenLookup> unscaled_lookup(GraphIndex& index, const std::string& value) {
   if (const Node* const gather = index.producer(value, "Gather")) {
-    const Constant* const table = index.constant(input_of(*gather, 0));
-    if (!is_float_matrix(table) || integer_of(*gather, "axis", 0) != 0) return std::nullopt;
+    const Constant* const table = float_matrix(index, input_of(*gather, 0));
+    if (table == nullptr || integer_of(*gather, "axis", 0) != 0) return std::nullopt;
     index.understand(gather);
     return TokenLookup{
         input_of(*gather, 1),

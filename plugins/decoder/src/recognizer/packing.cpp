@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "recognizer/graph_index.h"
 #include "recognizer/recognized_decoder.h"
 
 namespace gpux_cpu::decoder {
@@ -34,10 +35,16 @@ std::optional<Norm> packed(const std::optional<RecognizedNorm>& norm) {
   return norm ? std::optional(packed(*norm)) : std::nullopt;
 }
 
+// Of bytes and floats.
+std::size_t element_size(const Constant& constant) {
+  if (constant.element_type == ElementType::uint8) return 1;
+  return has_small_floats(constant) ? sizeof(std::uint16_t) : sizeof(float);
+}
+
 bool is_same(const Constant* a, const Constant* b) {
   if (a == b) return true;
   if (a == nullptr || b == nullptr || a->element_type != b->element_type || a->count() != b->count()) return false;
-  const std::size_t bytes = a->count() * (a->element_type == ElementType::uint8 ? 1 : 4);
+  const std::size_t bytes = a->count() * element_size(*a);
   return a->data == b->data || std::memcmp(a->data, b->data, bytes) == 0;
 }
 
@@ -72,23 +79,53 @@ std::vector<float> biases_of(std::span<const RecognizedMatrix* const> parts) {
   return all;
 }
 
+/// Weights of a matrix as float32, for as long as they are packed.
+class Floats {
+ public:
+  explicit Floats(const RecognizedMatrix& matrix) : matrix_(matrix) {
+    if (has_small_floats(*matrix.weights)) made_ = widened(*matrix.weights);
+  }
+
+  [[nodiscard]] PlainWeights plain() const {
+    const float* const values = made_.empty() ? floats_of(matrix_.weights).data() : made_.data();
+    return {values, matrix_.inner, matrix_.columns, matrix_.transposed};
+  }
+
+ private:
+  const RecognizedMatrix& matrix_;
+  std::vector<float> made_;
+};
+
+SmallWeights small_weights_of(const RecognizedMatrix& matrix) {
+  return {static_cast<const std::uint16_t*>(matrix.weights->data), matrix.inner, matrix.columns, matrix.transposed};
+}
+
+SmallFloat type_of_small(const RecognizedMatrix& matrix) {
+  return matrix.weights->element_type == ElementType::float16 ? SmallFloat::float16 : SmallFloat::bfloat16;
+}
+
 class Packer {
  public:
   explicit Packer(DecoderPrecision precision) : precision_(precision) {}
 
-  /// Matrices next to each other: all of floats, or all of blocks of the same kind.
+  /// Matrices next to each other: all of floats of one type, or all of blocks of the same kind.
   [[nodiscard]] Projection projection(std::span<const RecognizedMatrix* const> parts) const {
     const std::vector<float> bias = biases_of(parts);
-    if (parts.front()->weights == nullptr) {
+    const RecognizedMatrix& first = *parts.front();
+    if (first.weights == nullptr) {
       std::vector<QuantizedColumns> columns;
       for (const RecognizedMatrix* const part : parts) columns.push_back(columns_of(*part));
       return BlockLinear(columns, bias);
     }
     if (precision_ == DecoderPrecision::int8) return quantized(parts, bias);
-    std::vector<PlainWeights> plain;
-    for (const RecognizedMatrix* const part : parts) {
-      plain.push_back({floats_of(part->weights).data(), part->inner, part->columns, part->transposed});
+    if (precision_ == DecoderPrecision::fp32 && has_small_floats(*first.weights)) {
+      std::vector<SmallWeights> small;
+      for (const RecognizedMatrix* const part : parts) small.push_back(small_weights_of(*part));
+      return SmallFloatLinear(type_of_small(first), small, bias);
     }
+    std::vector<Floats> floats;
+    std::vector<PlainWeights> plain;
+    for (const RecognizedMatrix* const part : parts) plain.push_back(floats.emplace_back(*part).plain());
     if (precision_ == DecoderPrecision::bf16) return Linear(Precision::bf16, plain, bias);
     if (const auto type = small_float_of(plain)) return SmallFloatLinear(*type, plain, bias);
     return Linear(Precision::fp32, plain, bias);
@@ -97,6 +134,10 @@ class Packer {
   /// Floats of 32 bits stay as they are, row after row.
   [[nodiscard]] TokenTable tokens(const RecognizedMatrix& matrix) const {
     if (matrix.weights == nullptr) return projection(matrix);
+    if (has_small_floats(*matrix.weights)) {
+      const SmallWeights small = small_weights_of(matrix);
+      return Projection(SmallFloatLinear(type_of_small(matrix), std::span(&small, 1), {}));
+    }
     const PlainWeights plain{floats_of(matrix.weights).data(), matrix.inner, matrix.columns, matrix.transposed};
     if (const auto type = small_float_of(std::span(&plain, 1))) {
       return Projection(SmallFloatLinear(*type, std::span(&plain, 1), {}));
@@ -115,8 +156,9 @@ class Packer {
     std::vector<QuantizedMatrix> matrices;
     std::vector<QuantizedColumns> columns;
     for (const RecognizedMatrix* const part : parts) {
+      const Floats floats(*part);
       matrices.push_back(
-          quantize(floats_of(part->weights).data(), part->inner, part->columns, !part->transposed, int8_block_size));
+          quantize(floats.plain().values, part->inner, part->columns, !part->transposed, int8_block_size));
     }
     for (const QuantizedMatrix& matrix : matrices) columns.push_back(matrix.columns());
     return BlockLinear(columns, bias);
@@ -130,7 +172,8 @@ bool are_of_one_kind(const RecognizedMatrix& a, const RecognizedMatrix& b) {
       (a.minimums == nullptr) != (b.minimums == nullptr)) {
     return false;
   }
-  return a.weights != nullptr || BlockLinear::form_of(columns_of(a)) == BlockLinear::form_of(columns_of(b));
+  if (a.weights != nullptr) return a.weights->element_type == b.weights->element_type;
+  return BlockLinear::form_of(columns_of(a)) == BlockLinear::form_of(columns_of(b));
 }
 
 // Those next to each other whose weights are of one kind are one product.

@@ -23,7 +23,8 @@ struct RecognizedNorm {
   [[nodiscard]] std::size_t size() const { return gamma->count(); }
 };
 
-/// x * weights + bias; the weights are float32, or blocks as MatMulNBits has them.
+/// x * weights + bias; the weights are float32, float16 or bfloat16 that count as float32, or blocks as MatMulNBits has
+/// them.
 struct RecognizedMatrix {
   const Constant* weights = nullptr;  ///< [inner, columns]; transposed: [columns, inner]; null: blocks
   bool transposed = false;
@@ -87,7 +88,7 @@ using CacheTypes = std::map<std::string, ElementType, std::less<>>;
 /// Pure.
 std::optional<RecognizedDecoder> recognize(const Graph& graph, const CacheTypes& caches, std::string& reason);
 
-/// Precision of products with float32 weights. Weights in blocks keep their format; their rows are quantized.
+/// Precision of products with weights of floats. Weights in blocks keep their format; their rows are quantized.
 enum class DecoderPrecision : std::uint8_t { fp32, bf16, int8 };
 
 /// The weights of the decoder, copied from the graph's constants and packed.
