@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "gpux/error.h"
 
@@ -15,12 +15,13 @@ namespace {
 
 // Of a slot whose tokens are written one block after another.
 constexpr std::size_t populated_tokens = 256;
+// Each call for pages interrupts the other processors: for less of a head it costs more than it gives.
+constexpr std::size_t least_bytes = std::size_t{16} << 10;
 
 // Some addresses are left to all else: libraries end the process where they get none (RLIMIT_AS).
 std::shared_ptr<std::byte> reserved(std::size_t wanted) {
   constexpr std::size_t spare = std::size_t{64} << 20;
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t bytes = (wanted + page - 1) / page * page;
+  const std::size_t page = page_bytes(), bytes = (wanted + page - 1) / page * page;
   void* const memory =
       ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -39,7 +40,7 @@ std::uint64_t CacheLayout::bytes_per_token() const noexcept {
 }
 
 KeyValueCache::KeyValueCache(const CacheLayout& layout, std::size_t slots)
-    : layout_(layout), slots_(slots), arrays_(layout.arrays) {}
+    : layout_(layout), slots_(slots), arrays_(layout.arrays), beginnings_(slots) {}
 
 std::size_t KeyValueCache::row_bytes() const noexcept {
   return layout_.bytes_per_token() / layout_.arrays / static_cast<std::size_t>(layout_.heads);
@@ -60,8 +61,14 @@ void KeyValueCache::for_each_head(const Work& work) const {
   }
 }
 
+// In the order of for_each_head().
+std::size_t KeyValueCache::number_of(std::size_t array, std::size_t head) const noexcept {
+  return array * static_cast<std::size_t>(layout_.heads) + head;
+}
+
 void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& sizes) {
   if (tokens <= capacity_) return;
+  tokens = in_whole_pages(tokens);
   // All addresses first: arrays of two layouts would be no cache.
   std::vector<std::shared_ptr<std::byte>> all;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -71,15 +78,25 @@ void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& 
     std::shared_ptr<std::byte>& array = arrays_[index];
     std::shared_ptr<std::byte>& larger = all[index];
     for (std::size_t slot = 0; array && slot < slots_; ++slot) {
+      const Beginning& beginning = beginnings_[slot];
       for (std::size_t i = 0; i < static_cast<std::size_t>(layout_.heads); ++i) {
-        std::memcpy(larger.get() + slot * slot_bytes(tokens) + i * tokens * row_bytes(),
-                    array.get() + slot * slot_bytes(capacity_) + i * capacity_ * row_bytes(),
-                    sizes[slot] * row_bytes());
+        std::byte* const to = larger.get() + slot * slot_bytes(tokens) + i * tokens * row_bytes();
+        const std::size_t shared = beginning.bytes, bytes = sizes[slot] * row_bytes();
+        if (shared > 0) beginning.rows->map(number_of(index, i), shared, to);
+        if (bytes > shared) std::memcpy(to + shared, head(index, slot, i) + shared, bytes - shared);
       }
     }
     array = std::move(larger);
   }
   capacity_ = tokens;
+}
+
+// Heads begin with a page then, so that slots can share theirs.
+std::size_t KeyValueCache::in_whole_pages(std::size_t tokens) const noexcept {
+  constexpr std::size_t most = 1024;  // tokens that are added for it
+  const std::size_t step = page_bytes() / std::gcd(page_bytes(), row_bytes());
+  const bool can_share = step <= most && tokens * row_bytes() >= least_bytes;
+  return can_share ? (tokens + step - 1) / step * step : tokens;
 }
 
 Tensor KeyValueCache::rows(std::size_t array, std::size_t first, std::size_t count) const {
@@ -89,23 +106,89 @@ Tensor KeyValueCache::rows(std::size_t array, std::size_t first, std::size_t cou
       {head(array, first, 0), count * slot_bytes(capacity_)});
 }
 
+std::size_t KeyValueCache::shareable_bytes(std::size_t tokens) const noexcept {
+  if (capacity_ * row_bytes() % page_bytes() != 0) return 0;
+  const std::size_t bytes = tokens * row_bytes() / page_bytes() * page_bytes();
+  return bytes < least_bytes ? 0 : bytes;
+}
+
+std::size_t KeyValueCache::share(std::size_t from, std::size_t to, std::size_t tokens) {
+  const std::size_t bytes = shareable_bytes(tokens);
+  if (bytes == 0) return 0;
+  const std::size_t heads = number_of(arrays_.size(), 0), parts_of_slot = 2 * heads;
+  Beginning& given = beginnings_[from];
+  MappedParts parts;
+  if (!parts.take(parts_of_slot)) return 0;
+  if (given.bytes < bytes) {
+    MappedParts parts_of_given;
+    if (!parts_of_given.take(parts_of_slot)) return 0;
+    const auto heads_of = static_cast<std::size_t>(layout_.heads);
+    std::shared_ptr<const SharedRows> rows = SharedRows::copy_of(
+        heads, bytes, [&](std::size_t number) { return head(number / heads_of, from, number % heads_of); });
+    if (!rows) return 0;
+    for_each_head(
+        [&](std::size_t array, std::size_t i) { rows->map(number_of(array, i), bytes, head(array, from, i)); });
+    given = {std::move(rows), bytes, std::move(parts_of_given)};
+  }
+  for_each_head(
+      [&](std::size_t array, std::size_t i) { given.rows->map(number_of(array, i), bytes, head(array, to, i)); });
+  beginnings_[to] = {given.rows, bytes, std::move(parts)};
+  return bytes;
+}
+
 void KeyValueCache::copy(std::size_t from, std::size_t to, std::size_t tokens) {
+  const std::size_t shared = share(from, to, tokens), bytes = tokens * row_bytes();
   for_each_head([&](std::size_t array, std::size_t i) {
-    std::memcpy(head(array, to, i), head(array, from, i), tokens * row_bytes());
+    std::memcpy(head(array, to, i) + shared, head(array, from, i) + shared, bytes - shared);
   });
 }
 
 void KeyValueCache::exchange(std::size_t a, std::size_t tokens_a, std::size_t b, std::size_t tokens_b) noexcept {
-  const std::size_t shared = std::min(tokens_a, tokens_b) * row_bytes();
+  if (beginnings_[a].bytes < beginnings_[b].bytes) {
+    std::swap(a, b);
+    std::swap(tokens_a, tokens_b);
+  }
+  // Behind what is shared.
+  const std::size_t first = beginnings_[a].bytes, end_a = tokens_a * row_bytes(), end_b = tokens_b * row_bytes();
+  const std::size_t both = std::max(first, std::min(end_a, end_b));
+  if (first > 0) exchange_shared(a, b, end_b);
   for_each_head([&](std::size_t array, std::size_t i) {
-    std::byte* const first = head(array, a, i);
-    std::byte* const second = head(array, b, i);
-    std::swap_ranges(first, first + shared, second);
+    std::byte* const one = head(array, a, i);
+    std::byte* const other = head(array, b, i);
+    std::swap_ranges(one + first, one + both, other + first);
     // Only the longer one has the rest.
-    if (tokens_a > tokens_b) std::memcpy(second + shared, first + shared, (tokens_a - tokens_b) * row_bytes());
-    if (tokens_b > tokens_a) std::memcpy(first + shared, second + shared, (tokens_b - tokens_a) * row_bytes());
+    if (end_a > both) std::memcpy(other + both, one + both, end_a - both);
+    if (end_b > both) std::memcpy(one + both, other + both, end_b - both);
   });
   release(tokens_a > tokens_b ? a : b, std::min(tokens_a, tokens_b), std::max(tokens_a, tokens_b));
+}
+
+// Exchanges the bytes of each head that `a` has with others, which are as many as those of `b` or more, and those of
+// `b` up to there. `bytes_b`: what `b` holds of each head.
+void KeyValueCache::exchange_shared(std::size_t a, std::size_t b, std::size_t bytes_b) noexcept {
+  Beginning &longer = beginnings_[a], &shorter = beginnings_[b];
+  for_each_head([&](std::size_t array, std::size_t i) {
+    std::byte* const one = head(array, a, i);
+    std::byte* const other = head(array, b, i);
+    const std::size_t number = number_of(array, i), own = std::min(bytes_b, longer.bytes);
+    map_private(one + shorter.bytes, longer.bytes - shorter.bytes);
+    if (own > shorter.bytes) std::memcpy(one + shorter.bytes, other + shorter.bytes, own - shorter.bytes);
+    if (shorter.rows) shorter.rows->map(number, shorter.bytes, one);
+    longer.rows->map(number, longer.bytes, other);
+  });
+  std::swap(longer, shorter);
+}
+
+void KeyValueCache::cut_shared(std::size_t slot, std::size_t first) noexcept {
+  Beginning& cut = beginnings_[slot];
+  const std::size_t kept = first / page_bytes() * page_bytes();
+  for_each_head([&](std::size_t array, std::size_t i) {
+    std::byte* const start = head(array, slot, i);
+    map_private(start + kept, cut.bytes - kept);
+    cut.rows->read(number_of(array, i), kept, {start + kept, first - kept});
+  });
+  cut.bytes = kept;
+  if (kept == 0) cut = {};
 }
 
 void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const {
@@ -130,7 +213,7 @@ void KeyValueCache::write(std::size_t slot, std::size_t first, std::size_t token
 // Many pages at a time cost a fraction of as many page faults. Where the system does not do it, they come one by one.
 void KeyValueCache::populate(std::size_t slot, std::size_t first, std::size_t end) noexcept {
 #ifdef MADV_POPULATE_WRITE
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   end = std::min(end, capacity_);
   for_each_head([&](std::size_t array, std::size_t i) {
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
@@ -142,11 +225,10 @@ void KeyValueCache::populate(std::size_t slot, std::size_t first, std::size_t en
 }
 
 void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
-  // Each call interrupts the other processors: it costs more than a text of a small model for every head.
-  constexpr std::uintptr_t least_bytes = std::uintptr_t{16} << 10;
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_bytes();
   end = std::min(end, capacity_);
   if (first >= end) return;
+  if (first * row_bytes() < beginnings_[slot].bytes) cut_shared(slot, first * row_bytes());
   for_each_head([&](std::size_t array, std::size_t i) {
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
     const std::uintptr_t from = (start + first * row_bytes() + page - 1) / page * page;

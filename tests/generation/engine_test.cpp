@@ -22,6 +22,7 @@
 #include "base/stop_process.h"
 #include "base/temporary_folder.h"
 #include "importer/import_model.h"
+#include "shared_parts.h"
 #include "text/token_words.h"
 
 namespace gpux::generation {
@@ -267,6 +268,40 @@ TEST_P(Engines, GiveTheSameWithPrefixesOfOthers) {
   expect_equal(again, alone()[2], 2);
   EXPECT_GT(again.completion.cached_tokens, 0);
   EXPECT_EQ(one->statistics().reused_tokens, again.completion.cached_tokens);
+}
+
+// Whole pages of keys and values that all texts have together.
+TEST_P(Engines, GiveTheSameWithLongBeginningsOfOthers) {
+  const auto asked = [](std::size_t number) {
+    EngineRequest made = request(number);
+    std::vector<std::uint32_t> prompt;
+    for (std::uint32_t i = 0; i < 540; ++i) prompt.push_back(5 + i * i % 150);
+    // Some have more of it than others.
+    prompt.resize(prompt.size() - number % 3 * 7);
+    made.prompt.insert(made.prompt.begin(), prompt.begin(), prompt.end());
+    made.settings.prompt_log_probabilities.reset();
+    return made;
+  };
+  constexpr std::size_t count = 12;
+  GeneratorOptions options;
+  options.reuses_prefixes = options.prompt_lookup = false;
+  std::vector<Answer> expected;
+  {
+    const auto plain = engine_with(nullptr, options);
+    for (std::size_t i = 0; i < count; ++i) expected.push_back(submitted(*plain, asked(i)).get());
+  }
+  options.reuses_prefixes = true;
+  options.max_sequences = 4;
+  const std::size_t before = shared_parts();
+  const auto one = engine(options);
+  (void)submitted(*one, asked(0)).get();
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_future<Answer>> answers;
+    for (std::size_t i = 0; i < count; ++i) answers.push_back(submitted(*one, asked(i)));
+    for (std::size_t i = 0; i < count; ++i) expect_equal(answers[i].get(), expected[i], i);
+  }
+  EXPECT_GT(one->statistics().reused_tokens, count * 500);
+  EXPECT_GT(shared_parts(), before);
 }
 
 TEST_P(Engines, GiveTheSameWhereMemoryIsShort) {

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/unique_fd.h"
+
+namespace gpux::generation {
+
+/// The first bytes of each head of a slot, in pages that several slots map in place of memory of their own. They are
+/// only read. Any thread may use them.
+class SharedRows {
+ public:
+  /// Copies `bytes` of each head, whole pages. Null: there is no such memory, as in the sandbox of a worker process,
+  /// and under a limit.
+  static std::shared_ptr<const SharedRows> copy_of(std::size_t heads, std::size_t bytes,
+                                                   const std::function<const std::byte*(std::size_t head)>& rows);
+
+  /// Of each head.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  /// Maps the first `bytes` of a head, whole pages, at an address of memory that the caller has mapped.
+  void map(std::size_t head, std::size_t bytes, std::byte* at) const noexcept;
+  void read(std::size_t head, std::size_t offset, std::span<std::byte> to) const noexcept;
+
+ private:
+  SharedRows(UniqueFd file, std::size_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+
+  UniqueFd file_;
+  std::size_t bytes_;
+};
+
+/// Bytes of a page of memory.
+std::size_t page_bytes() noexcept;
+
+/// Memory of its own, of zeros, in place of what is mapped there: whole pages.
+void map_private(std::byte* at, std::size_t bytes) noexcept;
+
+/// How many parts of the process's memory are mapped on their own here: Linux limits them.
+class MappedParts {
+ public:
+  MappedParts() = default;
+
+  ~MappedParts() { release(); }
+
+  MappedParts(const MappedParts&) = delete;
+  MappedParts& operator=(const MappedParts&) = delete;
+
+  MappedParts(MappedParts&& other) noexcept : count_(std::exchange(other.count_, 0)) {}
+
+  MappedParts& operator=(MappedParts&& other) noexcept {
+    std::swap(count_, other.count_);
+    return *this;
+  }
+
+  /// Counts so many; false, and nothing counted: that would be more than a quarter of what Linux allows a process.
+  [[nodiscard]] bool take(std::size_t count) noexcept;
+  void release() noexcept;
+
+ private:
+  std::size_t count_ = 0;
+};
+
+}  // namespace gpux::generation
