@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "kernels/memory_nodes.h"
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -27,6 +29,7 @@ class Pages {
 #if defined(__linux__)
     (void)::madvise(begin_, bytes_, MADV_HUGEPAGE);  // optional
 #endif
+    spread_over_nodes(begin_, bytes_);
   }
 
   ~Pages() { std::free(begin_); }

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace gpux_cpu {
+
+/// The memory nodes (NUMA) of which the process may use a processor. `processors`: those of each node as Linux lists
+/// them, "0-15,32-47" (sysfs, node/nodeN/cpulist); what is no such list has none. Pure.
+std::vector<unsigned> nodes_in_use(const std::map<unsigned, std::string>& processors,
+                                   const std::function<bool(unsigned processor)>& is_allowed);
+
+/// Spreads whole pages that nothing was written to over the nodes in use, one after the other, so that threads on all
+/// of them read at the sum of the nodes' rates. Does nothing where there is one, or the system refuses.
+void spread_over_nodes(std::byte* memory, std::size_t bytes) noexcept;
+
+}  // namespace gpux_cpu
