@@ -7,6 +7,7 @@ HostCaches::HostCaches(runtime::SessionReplica& session, const DecoderSignature&
 
 Tensor HostCaches::run(std::size_t first_slot, std::span<const DecoderRow> rows, LogitRows wanted) {
   NamedValues inputs = token_inputs(rows, signature_);
+  for (std::size_t row = 0; row < rows.size(); ++row) cache_.begin_writing(first_slot + row, rows[row].past);
   NamedValues outputs;
   for (std::size_t array = 0; array < signature_.cache.arrays; ++array) {
     const Tensor rows_of_array = cache_.rows(array, first_slot, rows.size());

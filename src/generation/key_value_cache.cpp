@@ -74,6 +74,7 @@ void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& 
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     all.push_back(reserved(std::max<std::size_t>(slots_ * slot_bytes(tokens), 1)));
   }
+  const bool can_map = tokens * row_bytes() % page_bytes() == 0;
   for (std::size_t index = 0; index < arrays_.size(); ++index) {
     std::shared_ptr<std::byte>& array = arrays_[index];
     std::shared_ptr<std::byte>& larger = all[index];
@@ -81,12 +82,16 @@ void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& 
       const Beginning& beginning = beginnings_[slot];
       for (std::size_t i = 0; i < static_cast<std::size_t>(layout_.heads); ++i) {
         std::byte* const to = larger.get() + slot * slot_bytes(tokens) + i * tokens * row_bytes();
-        const std::size_t shared = beginning.bytes, bytes = sizes[slot] * row_bytes();
+        const std::size_t shared = can_map ? beginning.bytes : 0, bytes = sizes[slot] * row_bytes();
         if (shared > 0) beginning.rows->map(number_of(index, i), shared, to);
         if (bytes > shared) std::memcpy(to + shared, head(index, slot, i) + shared, bytes - shared);
       }
     }
     array = std::move(larger);
+  }
+  for (Beginning& beginning : beginnings_) {
+    if (!can_map) beginning = {};
+    beginning.mapped = beginning.bytes;
   }
   capacity_ = tokens;
 }
@@ -107,7 +112,7 @@ Tensor KeyValueCache::rows(std::size_t array, std::size_t first, std::size_t cou
 }
 
 std::size_t KeyValueCache::shareable_bytes(std::size_t tokens) const noexcept {
-  if (capacity_ * row_bytes() % page_bytes() != 0) return 0;
+  if (capacity_ * row_bytes() % page_bytes() != 0) return 0;  // heads would begin within pages
   const std::size_t bytes = tokens * row_bytes() / page_bytes() * page_bytes();
   return bytes < least_bytes ? 0 : bytes;
 }
@@ -128,15 +133,16 @@ std::size_t KeyValueCache::share(std::size_t from, std::size_t to, std::size_t t
     if (!rows) return 0;
     for_each_head(
         [&](std::size_t array, std::size_t i) { rows->map(number_of(array, i), bytes, head(array, from, i)); });
-    given = {std::move(rows), bytes, std::move(parts_of_given)};
+    given = {std::move(rows), bytes, std::max(bytes, given.mapped), std::move(parts_of_given)};
   }
   for_each_head(
       [&](std::size_t array, std::size_t i) { given.rows->map(number_of(array, i), bytes, head(array, to, i)); });
-  beginnings_[to] = {given.rows, bytes, std::move(parts)};
+  beginnings_[to] = {given.rows, bytes, bytes, std::move(parts)};
   return bytes;
 }
 
 void KeyValueCache::copy(std::size_t from, std::size_t to, std::size_t tokens) {
+  map_own(to, 0);
   const std::size_t shared = share(from, to, tokens), bytes = tokens * row_bytes();
   for_each_head([&](std::size_t array, std::size_t i) {
     std::memcpy(head(array, to, i) + shared, head(array, from, i) + shared, bytes - shared);
@@ -176,19 +182,28 @@ void KeyValueCache::exchange_shared(std::size_t a, std::size_t b, std::size_t by
     if (shorter.rows) shorter.rows->map(number, shorter.bytes, one);
     longer.rows->map(number, longer.bytes, other);
   });
-  std::swap(longer, shorter);
+  shorter.mapped = std::max(shorter.mapped, longer.bytes);
+  std::swap(longer.rows, shorter.rows);
+  std::swap(longer.bytes, shorter.bytes);
+  std::swap(longer.parts, shorter.parts);
 }
 
-void KeyValueCache::cut_shared(std::size_t slot, std::size_t first) noexcept {
-  Beginning& cut = beginnings_[slot];
-  const std::size_t kept = first / page_bytes() * page_bytes();
-  for_each_head([&](std::size_t array, std::size_t i) {
-    std::byte* const start = head(array, slot, i);
-    map_private(start + kept, cut.bytes - kept);
-    cut.rows->read(number_of(array, i), kept, {start + kept, first - kept});
-  });
-  cut.bytes = kept;
-  if (kept == 0) cut = {};
+void KeyValueCache::map_own(std::size_t slot, std::size_t first) noexcept {
+  begin_writing(slot, first / row_bytes());
+  Beginning& beginning = beginnings_[slot];
+  const std::size_t from = (first + page_bytes() - 1) / page_bytes() * page_bytes();
+  if (from >= beginning.mapped) return;
+  for_each_head(
+      [&](std::size_t array, std::size_t i) { map_private(head(array, slot, i) + from, beginning.mapped - from); });
+  beginning.mapped = from;
+  if (from == 0) beginning.parts.release();
+}
+
+// Linux gives the slot its own pages as they are written to; those of the rows stay as others have them.
+void KeyValueCache::begin_writing(std::size_t slot, std::size_t first) noexcept {
+  Beginning& beginning = beginnings_[slot];
+  beginning.bytes = std::min(beginning.bytes, first * row_bytes() / page_bytes() * page_bytes());
+  if (beginning.bytes == 0) beginning.rows.reset();
 }
 
 void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const {
@@ -201,6 +216,7 @@ void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens
 }
 
 void KeyValueCache::write(std::size_t slot, std::size_t first, std::size_t tokens, std::span<const std::byte> rows) {
+  begin_writing(slot, first);
   if (first % populated_tokens == 0) populate(slot, first, first + std::max(tokens, populated_tokens));
   const std::size_t bytes = tokens * row_bytes();
   const std::byte* from = rows.data();
@@ -226,9 +242,9 @@ void KeyValueCache::populate(std::size_t slot, std::size_t first, std::size_t en
 
 void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
   const std::size_t page = page_bytes();
+  map_own(slot, first * row_bytes());
   end = std::min(end, capacity_);
   if (first >= end) return;
-  if (first * row_bytes() < beginnings_[slot].bytes) cut_shared(slot, first * row_bytes());
   for_each_head([&](std::size_t array, std::size_t i) {
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
     const std::uintptr_t from = (start + first * row_bytes() + page - 1) / page * page;

@@ -26,8 +26,8 @@ struct CacheLayout {
 
 /// The keys and values of several sequences, each in a slot: for each array [slots, heads, capacity, head_size]. Slots
 /// next to each other are the rows of a batch. Memory that no token was written to is reserved, and not taken from the
-/// system. Slots that begin alike have the whole pages of their beginning together, where the system allows it: these
-/// are only read, so what a slot holds must not be written again before release(). Not thread-safe.
+/// system. Slots that begin alike have the whole pages of their beginning together, where the system allows it. Not
+/// thread-safe.
 class KeyValueCache {
  public:
   KeyValueCache(const CacheLayout& layout, std::size_t slots);
@@ -52,8 +52,10 @@ class KeyValueCache {
   void read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const;
   void write(std::size_t slot, std::size_t first, std::size_t tokens, std::span<const std::byte> rows);
   /// Gives the memory of the tokens from `first` to before `end` back to the system, as whole pages; of a head that has
-  /// less than 16 KiB of them, it stays. The slot may write to all of them then.
+  /// less than 16 KiB of them, it stays. The slot holds no tokens behind them.
   void release(std::size_t slot, std::size_t first, std::size_t end) noexcept;
+  /// To be called before anything else writes tokens from `first` on to the slot, in rows().
+  void begin_writing(std::size_t slot, std::size_t first) noexcept;
 
  private:
   [[nodiscard]] std::size_t row_bytes() const noexcept;  // of a token in a head
@@ -65,8 +67,8 @@ class KeyValueCache {
   [[nodiscard]] std::size_t shareable_bytes(std::size_t tokens) const noexcept;
   /// The bytes of each head that both slots have together then.
   std::size_t share(std::size_t from, std::size_t to, std::size_t tokens);
-  /// The slot has the bytes from `first` on alone.
-  void cut_shared(std::size_t slot, std::size_t first) noexcept;
+  /// The slot has memory of its own from `first` on, whole pages, whatever was there.
+  void map_own(std::size_t slot, std::size_t first) noexcept;
   void exchange_shared(std::size_t a, std::size_t b, std::size_t bytes_b) noexcept;
   void populate(std::size_t slot, std::size_t first, std::size_t end) noexcept;
   template <typename Work>
@@ -75,7 +77,8 @@ class KeyValueCache {
   /// The beginning that a slot has with others.
   struct Beginning {
     std::shared_ptr<const SharedRows> rows;
-    std::size_t bytes = 0;  ///< of each head
+    std::size_t bytes = 0;   ///< of each head, as they are in `rows`: whole pages
+    std::size_t mapped = 0;  ///< behind these no pages of such rows are mapped
     MappedParts parts;
   };
 

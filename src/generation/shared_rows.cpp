@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -63,6 +64,9 @@ void map_private(std::byte* at, std::size_t bytes) noexcept {
 
 std::shared_ptr<const SharedRows> SharedRows::copy_of(std::size_t heads, std::size_t bytes,
                                                       const std::function<const std::byte*(std::size_t head)>& rows) {
+  // Beyond this a write ends the process.
+  rlimit largest{};
+  if (::getrlimit(RLIMIT_FSIZE, &largest) != 0 || heads * bytes > largest.rlim_cur) return nullptr;
   UniqueFd file(::memfd_create("gpux-rows", MFD_CLOEXEC));
   if (!file) return nullptr;
   for (std::size_t head = 0; head < heads; ++head) {
@@ -73,18 +77,8 @@ std::shared_ptr<const SharedRows> SharedRows::copy_of(std::size_t heads, std::si
 
 void SharedRows::map(std::size_t head, std::size_t bytes, std::byte* at) const noexcept {
   if (bytes == 0) return;
-  require_mapped(::mmap(at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file_.get(),
+  require_mapped(::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_.get(),
                         static_cast<off_t>(head * bytes_)));
-}
-
-void SharedRows::read(std::size_t head, std::size_t offset, std::span<std::byte> to) const noexcept {
-  while (!to.empty()) {
-    const ssize_t read = ::pread(file_.get(), to.data(), to.size(), static_cast<off_t>(head * bytes_ + offset));
-    if (read < 0 && errno == EINTR) continue;
-    require_mapped(read <= 0 ? MAP_FAILED : to.data());
-    to = to.subspan(static_cast<std::size_t>(read));
-    offset += static_cast<std::size_t>(read);
-  }
 }
 
 bool MappedParts::take(std::size_t count) noexcept {

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -22,9 +21,8 @@ class SharedRows {
   /// Of each head.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Maps the first `bytes` of a head, whole pages, at an address of memory that the caller has mapped.
+  /// Maps the first `bytes` of a head at an address of memory that the caller has mapped: whole pages.
   void map(std::size_t head, std::size_t bytes, std::byte* at) const noexcept;
-  void read(std::size_t head, std::size_t offset, std::span<std::byte> to) const noexcept;
 
  private:
   SharedRows(UniqueFd file, std::size_t bytes) : file_(std::move(file)), bytes_(bytes) {}

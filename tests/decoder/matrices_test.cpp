@@ -184,6 +184,10 @@ TEST(Matrices, OfSmallFloatsAreTakenAsTheyAre) {
       EXPECT_EQ(product->matrix.weights, small);
       EXPECT_EQ(lookup->table.weights, small);
       EXPECT_TRUE(index.is_understood(made.of("wide")));
+      // What else reads them, such as positions, has them in 32 bits.
+      const Constant* const floats = index.constant("wide");
+      ASSERT_NE(floats, nullptr);
+      EXPECT_EQ(floats->element_type, ElementType::float32);
     }
   }
 }

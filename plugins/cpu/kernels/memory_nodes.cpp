@@ -40,17 +40,30 @@ bool has_allowed(std::string_view range, const std::function<bool(unsigned)>& is
 }
 
 #if defined(__linux__)
-std::vector<unsigned> nodes_of_machine() {
+std::map<unsigned, std::string> processors_of_nodes() {
   std::map<unsigned, std::string> processors;
   for (unsigned node = 0; node < most_nodes; ++node) {
     std::ifstream list("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
     if (list) std::getline(list, processors[node]);
   }
+  return processors;
+}
+
+// Those of this thread, whose processors differ from session to session.
+std::vector<unsigned> nodes_of_thread() {
+  static const std::map<unsigned, std::string> processors = processors_of_nodes();
+  if (processors.size() < 2) return {};
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return {};
   return nodes_in_use(
       processors, [&](unsigned processor) { return processor < CPU_SETSIZE && CPU_ISSET(processor, &allowed) != 0; });
+}
+
+// Whether somebody has said where the memory is to be, as by numactl.
+bool has_memory_policy() noexcept {
+  int policy = MPOL_DEFAULT;
+  return ::syscall(SYS_get_mempolicy, &policy, nullptr, 0, nullptr, 0) != 0 || policy != MPOL_DEFAULT;
 }
 #endif
 
@@ -75,8 +88,8 @@ std::vector<unsigned> nodes_in_use(const std::map<unsigned, std::string>& proces
 void spread_over_nodes([[maybe_unused]] std::byte* memory, [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(__linux__)
   try {
-    static const std::vector<unsigned> nodes = nodes_of_machine();
-    if (nodes.size() < 2) return;
+    const std::vector<unsigned> nodes = nodes_of_thread();
+    if (nodes.size() < 2 || has_memory_policy()) return;
     constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
     std::array<unsigned long, most_nodes / bits> mask{};
     for (const unsigned node : nodes) mask[node / bits] |= 1UL << (node % bits);

@@ -8,7 +8,7 @@
 
 namespace gpux_cpu {
 
-/// The memory nodes (NUMA) of which the process may use a processor. `processors`: those of each node as Linux lists
+/// The memory nodes (NUMA) of which a thread may use a processor. `processors`: those of each node as Linux lists
 /// them, "0-15,32-47" (sysfs, node/nodeN/cpulist); what is no such list has none. Pure.
 std::vector<unsigned> nodes_in_use(const std::map<unsigned, std::string>& processors,
                                    const std::function<bool(unsigned processor)>& is_allowed);

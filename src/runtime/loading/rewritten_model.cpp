@@ -215,12 +215,12 @@ bool RewrittenModel::give_up_idle_caches(const ort::Session& session, const Plan
 }
 
 bool RewrittenModel::give_up(const std::string& reason) {
-  if (!fused_.empty()) {
+  if (has_small_weights_) {  // first: nobody has asked for them
+    has_small_weights_failed_ = true;
+  } else if (!fused_.empty()) {
     defects_ = {reason, reason};
   } else if (!stored_caches_.empty()) {
     cache_failure_ = reason;
-  } else if (has_small_weights_) {
-    has_small_weights_failed_ = true;
   } else if (is_pooled_) {
     pooling_failure_ = reason;
   } else {

@@ -8,6 +8,9 @@
 namespace gpux_cpu::decoder {
 namespace {
 
+// gpux writes it into a model: ONNX Runtime computes a Cast of constants before it is seen here.
+constexpr const char* widen_function = "gpux.small_weights.Widen";
+
 std::string full_type(const Node& node) {
   return node.domain.empty() || node.domain == "ai.onnx" ? node.type : node.domain + "." + node.type;
 }
@@ -73,7 +76,7 @@ const Constant* GraphIndex::constant(const std::string& value) {
 
 const Constant* GraphIndex::derived_constant(const std::string& value) {
   const Node* node = nullptr;
-  for (const std::string_view type : {"Identity", "Cast", "Reshape"}) {
+  for (const std::string_view type : {"Identity", "Cast", "Reshape", widen_function}) {
     if (node == nullptr) node = producer(value, type);
   }
   if (node == nullptr) return nullptr;
@@ -81,7 +84,7 @@ const Constant* GraphIndex::derived_constant(const std::string& value) {
   if (from == graph_.constants.end()) return nullptr;
   Constant made = from->second;
   std::vector<float> floats;
-  if (node->type == "Cast") {
+  if (node->type == "Cast" || full_type(*node) == widen_function) {
     if (widened_by(*node) == nullptr) return nullptr;
     floats = widened(made);
     made.element_type = ElementType::float32;
@@ -98,11 +101,10 @@ const Constant* GraphIndex::derived_constant(const std::string& value) {
   return &kept.first;
 }
 
-// A function that gpux writes into a model, for ONNX Runtime computes a Cast of constants before it is seen here.
 const Constant* GraphIndex::widened_by(const Node& node) const {
   constexpr std::int64_t type_float = 1;
   const bool is_cast = full_type(node) == "Cast" && integer_of(node, "to", 0) == type_float;
-  if (!is_cast && full_type(node) != "gpux.small_weights.Widen") return nullptr;
+  if (!is_cast && full_type(node) != widen_function) return nullptr;
   const auto from = graph_.constants.find(input_of(node, 0));
   return from != graph_.constants.end() && has_small_floats(from->second) ? &from->second : nullptr;
 }
