@@ -27,7 +27,6 @@
 #include "generation/decoder_signature.h"
 #include "generation/measure.h"
 #include "gpux/error.h"
-#include "model/cache_agreement.h"
 #include "model/open_generator.h"
 #include "model/open_model.h"
 #include "provider/absence.h"
@@ -77,8 +76,7 @@ bool asks_for_text(const BenchFlags& flags) {
 }
 
 // What is rounded by keys and values in int8, which nothing else shows.
-Json measured_cache_agreement(const OpenModel& model, const Context& context) {
-  const generation::QuantizationAgreement agreement = int8_cache_agreement(model);
+Json cache_agreement(const generation::QuantizationAgreement& agreement, const Context& context) {
   constexpr double percent = 100;
   say(context, fmt::format("keys and values in int8: perplexity {:.2f}, {:.2f} as in the model's file ({:.3f} times); "
                            "the same most probable token at {:.1f} % of {} positions of {}",
@@ -106,7 +104,8 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   options.prompt_lookup = false;
   options.draft = flags.draft;
   options.cache_precision = flags.cache_precision;
-  const std::unique_ptr<generation::Engine> engine = open_generator(model, flags.draft, flags.load).load(options);
+  const OpenGenerator open = open_generator(model, flags.draft, flags.load);
+  const std::unique_ptr<generation::Engine> engine = open.load(options);
   if (const auto absence = provider::absence_of(engine->runtime().verdict())) {
     throw Error(ErrorCode::provider_unavailable, to_line(*absence));
   }
@@ -118,7 +117,8 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   Json more = Json::object();
   const auto signature = generation::decoder_signature(engine->runtime().info());
   if (flags.cache_precision == CachePrecision::int8 && signature && signature->cache.type == ElementType::int8) {
-    more["cache_agreement"] = measured_cache_agreement(model, context);
+    const Verdict& verdict = engine->runtime().verdict();
+    more["cache_agreement"] = cache_agreement(int8_cache_agreement(open, options, verdict), context);
   }
   print_generation_benchmark(context, *engine, load, users, threads, flags.output, more);
 }

@@ -1,27 +1,104 @@
 #include "model/cache_agreement.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <utility>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/format_message.h"
+#include "base/home.h"
+#include "base/log.h"
+#include "base/sha256.h"
 #include "embedding/recorded_texts.h"
 #include "generation/decoder.h"
-#include "model/open_generator.h"
+#include "gpux/error.h"
 
 namespace gpux {
+namespace {
 
-generation::QuantizationAgreement int8_cache_agreement(const OpenModel& decoder) {
-  const OpenGenerator open = open_generator(decoder);
-  const auto parts = generation::measured_parts(open.tokenizer, embedding::joined_recorded_texts());
-  const auto predictions = [&](CachePrecision precision) {
-    OpenModel one = decoder;
-    one.settings.options.cache_precision = precision;
-    generation::Decoder loaded(one.load(), parts.size() + 1);
-    return generation::predict(loaded, parts);
+namespace fs = std::filesystem;
+using generation::QuantizationAgreement;
+using nlohmann::json;
+
+// Changed with what is measured, so that results of an earlier gpux are not taken for it.
+constexpr std::string_view file_kind = "int8-caches-1";
+
+std::string recorded() {
+  return fmt::format("{} recorded texts", embedding::recorded_texts().size());
+}
+
+}  // namespace
+
+void require_cache_agreement(const QuantizationAgreement& agreement) {
+  if (std::isfinite(agreement.quantized_perplexity) && agreement.ratio() <= max_cache_perplexity_ratio) return;
+  throw Error(
+      ErrorCode::invalid_model,
+      format_message("keys and values in int8 are refused: the perplexity of {} is {:.2f}, and {:.2f} with those "
+                     "of the model's file: {:.3f} times; accepted: up to {} times; {} float16 rounds less",
+                     agreement.what, agreement.quantized_perplexity, agreement.perplexity, agreement.ratio(),
+                     max_cache_perplexity_ratio, setting_named("cache_precision")));
+}
+
+QuantizationAgreement measure_cache_agreement(const CacheLoader& load, const text::Tokenizer& tokenizer,
+                                              std::size_t context_length) {
+  auto parts = generation::measured_parts(tokenizer, embedding::joined_recorded_texts());
+  for (auto& part : parts) part.resize(std::min(part.size(), context_length));
+  const auto predictions = [&](bool in_int8) {
+    generation::Decoder decoder(load(in_int8), parts.size() + 1);
+    return generation::predict(decoder, parts);
   };
-  generation::QuantizationAgreement agreement =
-      generation::compare(predictions(CachePrecision::as_written), predictions(CachePrecision::int8));
+  QuantizationAgreement agreement = generation::compare(predictions(false), predictions(true));
   agreement.precision = "int8";
-  agreement.what = fmt::format("{} recorded texts", embedding::recorded_texts().size());
+  agreement.what = recorded();
   return agreement;
+}
+
+fs::path kept_agreement_file(const std::vector<fs::path>& files, const std::string& digest, const std::string& ran_on) {
+  std::string text = fmt::format("{}\n{}\n{}\n{}", file_kind, version(), ran_on, digest);
+  for (const fs::path& file : digest.empty() ? files : std::vector<fs::path>()) {
+    std::error_code no_size, no_date;
+    const auto bytes = fs::file_size(file, no_size);
+    const auto changed = fs::last_write_time(file, no_date);
+    text += fmt::format("\n{} {} {}", fs::absolute(file).string(), no_size ? 0 : bytes,
+                        no_date ? 0 : changed.time_since_epoch().count());
+  }
+  return home_folder() / "cache-agreement" / (sha256_of(text) + ".json");
+}
+
+std::optional<QuantizationAgreement> read_kept_agreement(const fs::path& file) {
+  try {
+    const json kept = json::parse(read_file(file, 1 << 16));
+    if (kept.at("kind") != file_kind) return std::nullopt;
+    return QuantizationAgreement{.precision = "int8",
+                                 .what = recorded(),
+                                 .positions = kept.at("positions").get<std::size_t>(),
+                                 .perplexity = kept.at("original_perplexity").get<double>(),
+                                 .quantized_perplexity = kept.at("perplexity").get<double>(),
+                                 .same_token = kept.at("same_token").get<double>()};
+  } catch (const Error&) {
+    return std::nullopt;  // there is none
+  } catch (const json::exception& exception) {
+    log::debug("'{}' does not hold an agreement: {}", file.string(), exception.what());
+    return std::nullopt;
+  }
+}
+
+void keep_agreement(const fs::path& file, const QuantizationAgreement& agreement) {
+  if (!std::isfinite(agreement.perplexity) || !std::isfinite(agreement.quantized_perplexity)) return;
+  const json kept{{"kind", file_kind},
+                  {"positions", agreement.positions},
+                  {"original_perplexity", agreement.perplexity},
+                  {"perplexity", agreement.quantized_perplexity},
+                  {"same_token", agreement.same_token}};
+  try {
+    fs::create_directories(file.parent_path());
+    write_file_atomically(file, kept.dump());
+  } catch (const std::exception& error) {
+    log::info("the agreement of keys and values in int8 is not kept: {}", error.what());
+  }
 }
 
 }  // namespace gpux

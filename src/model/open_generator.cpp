@@ -1,12 +1,17 @@
 #include "model/open_generator.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/format_message.h"
+#include "base/log.h"
 #include "embedding/open_tokenizer.h"
 #include "generation/decoder_signature.h"
 #include "generation/draft_vocabulary.h"
 #include "isolation/load_facts.h"
+#include "model/cache_agreement.h"
+#include "onnx/model_files.h"
 
 namespace gpux {
 
@@ -49,6 +54,34 @@ Runtime load_decoder(const OpenGenerator& open, LoadOptions with, const Generato
   return decoder.load();
 }
 
+Runtime load_with(const OpenGenerator& open, GeneratorOptions options, CachePrecision precision) {
+  options.cache_precision = precision;
+  return load_decoder(open, open.model.settings.options, options);
+}
+
+std::filesystem::path kept_agreement_of(const OpenGenerator& open, const Verdict& ran_on) {
+  std::vector<std::filesystem::path> files = onnx::files_of(open.model.located.onnx_file, open.model.info);
+  files.push_back(open.files.tokenizer);
+  return kept_agreement_file(files, open.files.digest, to_line(ran_on));
+}
+
+Runtime load_main(const OpenGenerator& open, const GeneratorOptions& options) {
+  std::optional<Runtime> runtime = load_with(open, options, options.cache_precision);
+  const auto signature = generation::decoder_signature(runtime->info());
+  // Where they are not stored so, the verdict says why.
+  if (options.cache_precision != CachePrecision::int8 || !signature || signature->cache.type != ElementType::int8) {
+    return *std::move(runtime);
+  }
+  const Verdict verdict = runtime->verdict();
+  std::optional<generation::QuantizationAgreement> agreement = read_kept_agreement(kept_agreement_of(open, verdict));
+  if (!agreement) {
+    runtime.reset();  // one session at a time in memory
+    agreement = int8_cache_agreement(open, options, verdict);
+  }
+  require_cache_agreement(*agreement);
+  return runtime ? *std::move(runtime) : load_with(open, options, CachePrecision::int8);
+}
+
 LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& model) {
   LoadOptions options = draft.model.settings.options;
   if (model.intra_threads) options.intra_threads = model.intra_threads;
@@ -60,12 +93,26 @@ LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& mode
 
 }  // namespace
 
+generation::QuantizationAgreement int8_cache_agreement(const OpenGenerator& open, const GeneratorOptions& options,
+                                                       const Verdict& ran_on) {
+  const std::filesystem::path kept = kept_agreement_of(open, ran_on);
+  if (const auto known = read_kept_agreement(kept)) return *known;
+  log::info("keys and values in int8 are compared with those of the model's file, once for these files");
+  const generation::QuantizationAgreement measured = measure_cache_agreement(
+      [&](bool in_int8) {
+        return load_with(open, options, in_int8 ? CachePrecision::int8 : CachePrecision::as_written);
+      },
+      open.tokenizer, open.files.context_length);
+  keep_agreement(kept, measured);
+  return measured;
+}
+
 std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& options) const {
   const auto begin = [&](LoadPhase phase) {
     if (options.on_load) options.on_load(phase);
   };
   begin(LoadPhase::session);
-  Runtime runtime = load_decoder(*this, model.settings.options, options);
+  Runtime runtime = load_main(*this, options);
   std::unique_ptr<generation::DraftSource> source;
   if (draft) {
     source = std::make_unique<generation::DraftSource>(generation::DraftSource{

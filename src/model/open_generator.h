@@ -6,6 +6,7 @@
 #include "generation/engine.h"
 #include "generation/model_chat.h"
 #include "generation/model_files.h"
+#include "generation/quantization_gate.h"
 #include "gpux/generator.h"
 #include "model/open_model.h"
 #include "text/tokenizer.h"
@@ -24,9 +25,15 @@ struct OpenGenerator {
 
   /// Makes the sessions and the engine that runs them. The draft model has the threads and the device of the model.
   /// `fastest` is decided here. Tells `options.on_load` of what follows LoadPhase::reading. Errors as of
-  /// OpenModel::load() and Engine.
+  /// OpenModel::load(), Engine, and require_cache_agreement(int8_cache_agreement()), where keys and values are in int8.
   [[nodiscard]] std::unique_ptr<generation::Engine> load(const GeneratorOptions& options = {}) const;
 };
+
+/// How far keys and values in int8 change what the decoder predicts. Measured once for its files, which takes two loads
+/// of it, one after the other, and kept. `ran_on`: the verdict of a session with them. Errors of OpenModel::load() and
+/// generation::predict().
+generation::QuantizationAgreement int8_cache_agreement(const OpenGenerator& open, const GeneratorOptions& options,
+                                                       const Verdict& ran_on);
 
 /// Errors of generation::require_decoder(), read_model_files(), embedding::open_tokenizer().
 OpenGenerator open_generator(OpenModel model);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -33,6 +34,26 @@ std::vector<std::string> families() {
   std::ranges::sort(names);
   return names;
 }
+
+/// A home folder for what loads keep.
+class Home {
+ public:
+  Home() {
+    if (const char* before = ::getenv("GPUX_HOME")) before_ = before;
+    ::setenv("GPUX_HOME", folder_.path().c_str(), 1);
+  }
+
+  ~Home() { before_.empty() ? ::unsetenv("GPUX_HOME") : ::setenv("GPUX_HOME", before_.c_str(), 1); }
+
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return folder_.path(); }
+
+ private:
+  test::TemporaryFolder folder_;
+  std::string before_;
+};
 
 class TakenDecoders : public testing::TestWithParam<std::string> {
  protected:
@@ -80,6 +101,7 @@ class TakenDecoders : public testing::TestWithParam<std::string> {
     return all;
   }
 
+  const Home home_;
   test::TemporaryFolder folder_;
 };
 
@@ -132,6 +154,35 @@ TEST_P(TakenDecoders, HaveThemInInt8WhereThatIsAskedFor) {
     sum += std::abs(near[i] - exact[i]);
   }
   EXPECT_LT(sum / static_cast<float>(exact.size()), 0.05F);
+}
+
+// What was measured for the files decides, once.
+TEST(Int8Caches, AreRefusedWhereTheyChangePredictions) {
+  const test::TemporaryFolder folder;
+  const Home home;
+  const fs::path made = folder.path() / "made", kept = home.path() / "cache-agreement";
+  importer::import_model(references / "qwen3", made, {});
+  const auto load = [&](CachePrecision precision) {
+    return Generator(made.string(), {.provider = "decoder"}, {.cache_precision = precision});
+  };
+  (void)load(CachePrecision::float16);
+  EXPECT_FALSE(fs::exists(kept));
+  (void)load(CachePrecision::int8);
+  ASSERT_TRUE(fs::exists(kept));
+  const fs::path file = fs::directory_iterator(kept)->path();
+  json agreement = json::parse(read_file(file));
+  EXPECT_GT(agreement.at("positions"), 100);
+  const double original = agreement.at("original_perplexity"), coded = agreement.at("perplexity");
+  EXPECT_NEAR(coded / original, 1, 0.02);
+  EXPECT_NE(coded, original);
+  agreement["perplexity"] = 1.2 * original;
+  write_file_atomically(file, agreement.dump());
+  EXPECT_THROW((void)load(CachePrecision::int8), Error);
+  EXPECT_NO_THROW((void)load(CachePrecision::as_written));
+  agreement["perplexity"] = original;
+  write_file_atomically(file, agreement.dump());
+  EXPECT_NO_THROW((void)load(CachePrecision::int8));
+  EXPECT_EQ(json::parse(read_file(file)), agreement);  // it was not measured again
 }
 
 TEST_P(TakenDecoders, AreTakenWithWeightsInBlocks) {
