@@ -115,10 +115,9 @@ void measure_generation(const BenchFlags& flags, const OpenModel& model, const C
   load.warmup_rounds = flags.warmup.value_or(load.warmup_rounds);
   const unsigned threads = model.settings.options.intra_threads.value_or(usable_cores(Machine::this_one()));
   Json more = Json::object();
-  const auto signature = generation::decoder_signature(engine->runtime().info());
-  if (flags.cache_precision == CachePrecision::int8 && signature && signature->cache.type == ElementType::int8) {
-    const Verdict& verdict = engine->runtime().verdict();
-    more["cache_agreement"] = cache_agreement(int8_cache_agreement(open, options, verdict), context);
+  if (flags.cache_precision == CachePrecision::int8) {
+    const auto agreement = kept_cache_agreement(open, engine->runtime());
+    if (agreement) more["cache_agreement"] = cache_agreement(*agreement, context);
   }
   print_generation_benchmark(context, *engine, load, users, threads, flags.output, more);
 }

@@ -90,7 +90,7 @@ void KeyValueCache::reserve(std::size_t tokens, const std::vector<std::size_t>& 
     array = std::move(larger);
   }
   for (Beginning& beginning : beginnings_) {
-    if (!can_map) beginning = {};
+    if (!can_map || beginning.bytes == 0) beginning = {};
     beginning.mapped = beginning.bytes;
   }
   capacity_ = tokens;
@@ -128,7 +128,7 @@ std::size_t KeyValueCache::share(std::size_t from, std::size_t to, std::size_t t
     MappedParts parts_of_given;
     if (!parts_of_given.take(parts_of_slot)) return 0;
     const auto heads_of = static_cast<std::size_t>(layout_.heads);
-    std::shared_ptr<const SharedRows> rows = SharedRows::copy_of(
+    std::shared_ptr<SharedRows> rows = SharedRows::copy_of(
         heads, bytes, [&](std::size_t number) { return head(number / heads_of, from, number % heads_of); });
     if (!rows) return 0;
     for_each_head(
@@ -189,21 +189,28 @@ void KeyValueCache::exchange_shared(std::size_t a, std::size_t b, std::size_t by
 }
 
 void KeyValueCache::map_own(std::size_t slot, std::size_t first) noexcept {
-  begin_writing(slot, first / row_bytes());
   Beginning& beginning = beginnings_[slot];
+  begin_writing(slot, first / row_bytes());
   const std::size_t from = (first + page_bytes() - 1) / page_bytes() * page_bytes();
   if (from >= beginning.mapped) return;
   for_each_head(
       [&](std::size_t array, std::size_t i) { map_private(head(array, slot, i) + from, beginning.mapped - from); });
   beginning.mapped = from;
-  if (from == 0) beginning.parts.release();
+  const std::shared_ptr<SharedRows> rows = beginning.rows;
+  if (from == 0) beginning = {};
+  if (!rows) return;
+  // What no slot has.
+  std::size_t most = from;
+  for (const Beginning& other : beginnings_) {
+    if (other.rows == rows) most = std::max(most, other.mapped);
+  }
+  rows->shrink(most);
 }
 
 // Linux gives the slot its own pages as they are written to; those of the rows stay as others have them.
 void KeyValueCache::begin_writing(std::size_t slot, std::size_t first) noexcept {
   Beginning& beginning = beginnings_[slot];
   beginning.bytes = std::min(beginning.bytes, first * row_bytes() / page_bytes() * page_bytes());
-  if (beginning.bytes == 0) beginning.rows.reset();
 }
 
 void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const {

@@ -76,9 +76,9 @@ class KeyValueCache {
 
   /// The beginning that a slot has with others.
   struct Beginning {
-    std::shared_ptr<const SharedRows> rows;
+    std::shared_ptr<SharedRows> rows;
     std::size_t bytes = 0;   ///< of each head, as they are in `rows`: whole pages
-    std::size_t mapped = 0;  ///< behind these no pages of such rows are mapped
+    std::size_t mapped = 0;  ///< behind these no pages of rows are mapped; those before may have been written to
     MappedParts parts;
   };
 

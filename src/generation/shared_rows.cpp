@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -62,8 +63,8 @@ void map_private(std::byte* at, std::size_t bytes) noexcept {
       ::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
 }
 
-std::shared_ptr<const SharedRows> SharedRows::copy_of(std::size_t heads, std::size_t bytes,
-                                                      const std::function<const std::byte*(std::size_t head)>& rows) {
+std::shared_ptr<SharedRows> SharedRows::copy_of(std::size_t heads, std::size_t bytes,
+                                                const std::function<const std::byte*(std::size_t head)>& rows) {
   // Beyond this a write ends the process.
   rlimit largest{};
   if (::getrlimit(RLIMIT_FSIZE, &largest) != 0 || heads * bytes > largest.rlim_cur) return nullptr;
@@ -72,13 +73,23 @@ std::shared_ptr<const SharedRows> SharedRows::copy_of(std::size_t heads, std::si
   for (std::size_t head = 0; head < heads; ++head) {
     if (!write_all(file.get(), rows(head), bytes, head * bytes)) return nullptr;
   }
-  return std::shared_ptr<const SharedRows>(new SharedRows(std::move(file), bytes));
+  return std::shared_ptr<SharedRows>(new SharedRows(std::move(file), heads, bytes));
 }
 
 void SharedRows::map(std::size_t head, std::size_t bytes, std::byte* at) const noexcept {
   if (bytes == 0) return;
   require_mapped(::mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file_.get(),
                         static_cast<off_t>(head * bytes_)));
+}
+
+void SharedRows::shrink(std::size_t bytes) noexcept {
+  if (bytes >= held_) return;
+  for (std::size_t head = 0; head < heads_; ++head) {
+    // Where the system does not do it, they stay as long as the file.
+    (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      static_cast<off_t>(head * bytes_ + bytes), static_cast<off_t>(held_ - bytes));
+  }
+  held_ = bytes;
 }
 
 bool MappedParts::take(std::size_t count) noexcept {

@@ -15,20 +15,21 @@ class SharedRows {
  public:
   /// Copies `bytes` of each head, whole pages. Null: there is no such memory, as in the sandbox of a worker process,
   /// and under a limit.
-  static std::shared_ptr<const SharedRows> copy_of(std::size_t heads, std::size_t bytes,
-                                                   const std::function<const std::byte*(std::size_t head)>& rows);
-
-  /// Of each head.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  static std::shared_ptr<SharedRows> copy_of(std::size_t heads, std::size_t bytes,
+                                             const std::function<const std::byte*(std::size_t head)>& rows);
 
   /// Maps the first `bytes` of a head at an address of memory that the caller has mapped: whole pages.
   void map(std::size_t head, std::size_t bytes, std::byte* at) const noexcept;
 
+  /// Gives the pages of each head behind the first `bytes`, whole pages that nobody has mapped, back to the system.
+  void shrink(std::size_t bytes) noexcept;
+
  private:
-  SharedRows(UniqueFd file, std::size_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+  SharedRows(UniqueFd file, std::size_t heads, std::size_t bytes)
+      : file_(std::move(file)), heads_(heads), bytes_(bytes), held_(bytes) {}
 
   UniqueFd file_;
-  std::size_t bytes_;
+  std::size_t heads_, bytes_, held_;
 };
 
 /// Bytes of a page of memory.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,34 +31,47 @@ std::string recorded() {
   return fmt::format("{} recorded texts", embedding::recorded_texts().size());
 }
 
+// JSON has no infinity.
+json number_of(double perplexity) {
+  return std::isfinite(perplexity) ? json(perplexity) : json();
+}
+
+// None is less than 1.
+double perplexity_in(const json& kept) {
+  return kept.is_null() ? std::numeric_limits<double>::infinity() : std::max(kept.get<double>(), 1.0);
+}
+
 }  // namespace
 
 void require_cache_agreement(const QuantizationAgreement& agreement) {
-  if (std::isfinite(agreement.quantized_perplexity) && agreement.ratio() <= max_cache_perplexity_ratio) return;
-  throw Error(
-      ErrorCode::invalid_model,
-      format_message("keys and values in int8 are refused: the perplexity of {} is {:.2f}, and {:.2f} with those "
-                     "of the model's file: {:.3f} times; accepted: up to {} times; {} float16 rounds less",
-                     agreement.what, agreement.quantized_perplexity, agreement.perplexity, agreement.ratio(),
-                     max_cache_perplexity_ratio, setting_named("cache_precision")));
+  const bool are_numbers = std::isfinite(agreement.perplexity) && std::isfinite(agreement.quantized_perplexity);
+  if (are_numbers && agreement.ratio() <= max_cache_perplexity_ratio) return;
+  throw Error(ErrorCode::usage,
+              format_message("keys and values in int8 are refused for this model: the perplexity of {} is {:.2f}, and "
+                             "{:.2f} with those of the model's file; accepted: up to {} times that; {} float16 rounds "
+                             "less",
+                             agreement.what, agreement.quantized_perplexity, agreement.perplexity,
+                             max_cache_perplexity_ratio, setting_named("cache_precision")));
 }
 
-QuantizationAgreement measure_cache_agreement(const CacheLoader& load, const text::Tokenizer& tokenizer,
-                                              std::size_t context_length) {
+QuantizationAgreement measure_cache_agreement(Runtime in_int8, const std::function<Runtime()>& load_as_written,
+                                              const text::Tokenizer& tokenizer, std::size_t context_length) {
   auto parts = generation::measured_parts(tokenizer, embedding::joined_recorded_texts());
   for (auto& part : parts) part.resize(std::min(part.size(), context_length));
-  const auto predictions = [&](bool in_int8) {
-    generation::Decoder decoder(load(in_int8), parts.size() + 1);
+  const auto predictions = [&](Runtime runtime) {
+    generation::Decoder decoder(std::move(runtime), parts.size() + 1);
     return generation::predict(decoder, parts);
   };
-  QuantizationAgreement agreement = generation::compare(predictions(false), predictions(true));
+  const generation::TextPredictions coded = predictions(std::move(in_int8));
+  QuantizationAgreement agreement = generation::compare(predictions(load_as_written()), coded);
   agreement.precision = "int8";
   agreement.what = recorded();
   return agreement;
 }
 
-fs::path kept_agreement_file(const std::vector<fs::path>& files, const std::string& digest, const std::string& ran_on) {
-  std::string text = fmt::format("{}\n{}\n{}\n{}", file_kind, version(), ran_on, digest);
+fs::path kept_agreement_file(const std::vector<fs::path>& files, const std::string& digest,
+                             const std::string& computed_by) {
+  std::string text = fmt::format("{}\n{}\n{}\n{}", file_kind, version(), computed_by, digest);
   for (const fs::path& file : digest.empty() ? files : std::vector<fs::path>()) {
     std::error_code no_size, no_date;
     const auto bytes = fs::file_size(file, no_size);
@@ -75,8 +89,8 @@ std::optional<QuantizationAgreement> read_kept_agreement(const fs::path& file) {
     return QuantizationAgreement{.precision = "int8",
                                  .what = recorded(),
                                  .positions = kept.at("positions").get<std::size_t>(),
-                                 .perplexity = kept.at("original_perplexity").get<double>(),
-                                 .quantized_perplexity = kept.at("perplexity").get<double>(),
+                                 .perplexity = perplexity_in(kept.at("original_perplexity")),
+                                 .quantized_perplexity = perplexity_in(kept.at("perplexity")),
                                  .same_token = kept.at("same_token").get<double>()};
   } catch (const Error&) {
     return std::nullopt;  // there is none
@@ -87,11 +101,10 @@ std::optional<QuantizationAgreement> read_kept_agreement(const fs::path& file) {
 }
 
 void keep_agreement(const fs::path& file, const QuantizationAgreement& agreement) {
-  if (!std::isfinite(agreement.perplexity) || !std::isfinite(agreement.quantized_perplexity)) return;
   const json kept{{"kind", file_kind},
                   {"positions", agreement.positions},
-                  {"original_perplexity", agreement.perplexity},
-                  {"perplexity", agreement.quantized_perplexity},
+                  {"original_perplexity", number_of(agreement.perplexity)},
+                  {"perplexity", number_of(agreement.quantized_perplexity)},
                   {"same_token", agreement.same_token}};
   try {
     fs::create_directories(file.parent_path());

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "generation/quantization_gate.h"
 #include "gpux/runtime.h"
@@ -16,21 +17,19 @@ namespace gpux {
 /// and values as in the model's file.
 inline constexpr double max_cache_perplexity_ratio = 1.05;
 
-/// Error invalid_model where the agreement is not within that.
+/// Error usage where the agreement is not within that, or no number: the setting is not for this model.
 void require_cache_agreement(const generation::QuantizationAgreement& agreement);
 
-/// Loads the decoder with keys and values in int8 (true), or as in its file.
-using CacheLoader = std::function<Runtime(bool in_int8)>;
+/// Predictions for the recorded texts by a decoder with keys and values in int8, and by what `load_as_written` loads
+/// after that has been unloaded. Errors of the loader and of generation::predict().
+generation::QuantizationAgreement measure_cache_agreement(Runtime in_int8,
+                                                          const std::function<Runtime()>& load_as_written,
+                                                          const text::Tokenizer& tokenizer, std::size_t context_length);
 
-/// Predictions for the recorded texts with one and the other, loaded one after the other. Errors of the loader and of
-/// generation::predict().
-generation::QuantizationAgreement measure_cache_agreement(const CacheLoader& load, const text::Tokenizer& tokenizer,
-                                                          std::size_t context_length);
-
-/// Where the agreement is kept for a decoder in these files, or of this digest if it is not empty, with sessions as
-/// `ran_on` says (a verdict). A file's size and date stand for its content.
+/// Where the agreement is kept for a decoder in these files, or of this digest if it is not empty. `computed_by`: what
+/// else predictions follow from. A file's size and date stand for its content.
 std::filesystem::path kept_agreement_file(const std::vector<std::filesystem::path>& files, const std::string& digest,
-                                          const std::string& ran_on);
+                                          const std::string& computed_by);
 std::optional<generation::QuantizationAgreement> read_kept_agreement(const std::filesystem::path& file);
 /// Where it cannot be written, it will be measured again.
 void keep_agreement(const std::filesystem::path& file, const generation::QuantizationAgreement& agreement);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/format_message.h"
 #include "base/log.h"
 #include "embedding/open_tokenizer.h"
@@ -12,6 +14,7 @@
 #include "isolation/load_facts.h"
 #include "model/cache_agreement.h"
 #include "onnx/model_files.h"
+#include "runtime/scheduling/session_replica.h"
 
 namespace gpux {
 
@@ -59,12 +62,26 @@ Runtime load_with(const OpenGenerator& open, GeneratorOptions options, CachePrec
   return load_decoder(open, open.model.settings.options, options);
 }
 
-std::filesystem::path kept_agreement_of(const OpenGenerator& open, const Verdict& ran_on) {
+std::filesystem::path kept_agreement_of(const OpenGenerator& open, const Runtime& runtime) {
   std::vector<std::filesystem::path> files = onnx::files_of(open.model.located.onnx_file, open.model.info);
   files.push_back(open.files.tokenizer);
-  return kept_agreement_file(files, open.files.digest, to_line(ran_on));
+  return kept_agreement_file(
+      files, open.files.digest,
+      fmt::format("{}\n{}", runtime::SessionReplica(runtime).computed_by(), open.files.context_length));
 }
 
+generation::QuantizationAgreement measured_agreement(const OpenGenerator& open, const GeneratorOptions& options,
+                                                     Runtime in_int8) {
+  log::info("keys and values in int8 are compared with those of the model's file, once for these files");
+  // By the same provider: the difference is that of the keys and values.
+  OpenGenerator as_written = open;
+  as_written.model.settings.options.provider = in_int8.verdict().active.front();
+  return measure_cache_agreement(
+      std::move(in_int8), [&] { return load_with(as_written, options, CachePrecision::as_written); }, open.tokenizer,
+      open.files.context_length);
+}
+
+// One session at a time in memory.
 Runtime load_main(const OpenGenerator& open, const GeneratorOptions& options) {
   std::optional<Runtime> runtime = load_with(open, options, options.cache_precision);
   const auto signature = generation::decoder_signature(runtime->info());
@@ -72,11 +89,11 @@ Runtime load_main(const OpenGenerator& open, const GeneratorOptions& options) {
   if (options.cache_precision != CachePrecision::int8 || !signature || signature->cache.type != ElementType::int8) {
     return *std::move(runtime);
   }
-  const Verdict verdict = runtime->verdict();
-  std::optional<generation::QuantizationAgreement> agreement = read_kept_agreement(kept_agreement_of(open, verdict));
+  const std::filesystem::path kept = kept_agreement_of(open, *runtime);
+  std::optional<generation::QuantizationAgreement> agreement = read_kept_agreement(kept);
   if (!agreement) {
-    runtime.reset();  // one session at a time in memory
-    agreement = int8_cache_agreement(open, options, verdict);
+    agreement = measured_agreement(open, options, *std::exchange(runtime, std::nullopt));
+    keep_agreement(kept, *agreement);
   }
   require_cache_agreement(*agreement);
   return runtime ? *std::move(runtime) : load_with(open, options, CachePrecision::int8);
@@ -93,18 +110,9 @@ LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& mode
 
 }  // namespace
 
-generation::QuantizationAgreement int8_cache_agreement(const OpenGenerator& open, const GeneratorOptions& options,
-                                                       const Verdict& ran_on) {
-  const std::filesystem::path kept = kept_agreement_of(open, ran_on);
-  if (const auto known = read_kept_agreement(kept)) return *known;
-  log::info("keys and values in int8 are compared with those of the model's file, once for these files");
-  const generation::QuantizationAgreement measured = measure_cache_agreement(
-      [&](bool in_int8) {
-        return load_with(open, options, in_int8 ? CachePrecision::int8 : CachePrecision::as_written);
-      },
-      open.tokenizer, open.files.context_length);
-  keep_agreement(kept, measured);
-  return measured;
+std::optional<generation::QuantizationAgreement> kept_cache_agreement(const OpenGenerator& open,
+                                                                      const Runtime& runtime) {
+  return read_kept_agreement(kept_agreement_of(open, runtime));
 }
 
 std::unique_ptr<generation::Engine> OpenGenerator::load(const GeneratorOptions& options) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "generation/engine.h"
@@ -25,15 +26,15 @@ struct OpenGenerator {
 
   /// Makes the sessions and the engine that runs them. The draft model has the threads and the device of the model.
   /// `fastest` is decided here. Tells `options.on_load` of what follows LoadPhase::reading. Errors as of
-  /// OpenModel::load(), Engine, and require_cache_agreement(int8_cache_agreement()), where keys and values are in int8.
+  /// OpenModel::load() and Engine; usage: keys and values in int8 would change what the model predicts, which is
+  /// measured once for its files (model/cache_agreement.h).
   [[nodiscard]] std::unique_ptr<generation::Engine> load(const GeneratorOptions& options = {}) const;
 };
 
-/// How far keys and values in int8 change what the decoder predicts. Measured once for its files, which takes two loads
-/// of it, one after the other, and kept. `ran_on`: the verdict of a session with them. Errors of OpenModel::load() and
-/// generation::predict().
-generation::QuantizationAgreement int8_cache_agreement(const OpenGenerator& open, const GeneratorOptions& options,
-                                                       const Verdict& ran_on);
+/// How far keys and values in int8 change what the decoder predicts, where load() has measured it for its files, and
+/// what computes `runtime`, a session with them. Empty: it is not kept.
+std::optional<generation::QuantizationAgreement> kept_cache_agreement(const OpenGenerator& open,
+                                                                      const Runtime& runtime);
 
 /// Errors of generation::require_decoder(), read_model_files(), embedding::open_tokenizer().
 OpenGenerator open_generator(OpenModel model);

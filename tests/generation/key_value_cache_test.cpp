@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "gpux/error.h"
 #include "shared_parts.h"
@@ -219,6 +223,41 @@ TEST(KeyValueCache, KeepsSlotsApartWhereTheyAreWrittenAgain) {
     cache.exchange(0, 1);
     cache.check();
   }
+}
+
+// Bytes that the files of pages take.
+std::size_t shared_bytes() {
+  std::size_t sum = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat status {};
+
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    if (error || target.find("gpux-rows") == std::string::npos || ::stat(entry.path().c_str(), &status) != 0) continue;
+    sum += static_cast<std::size_t>(status.st_blocks) * 512;
+  }
+  return sum;
+}
+
+// Of a long beginning what one slot still has, however short.
+TEST(KeyValueCache, GivesBackWhatNoSlotHas) {
+  CheckedCache cache;
+  cache.append(0, 2000);
+  cache.copy(0, 1, 1900);
+  cache.copy(0, 2, 1800);
+  EXPECT_GE(shared_bytes(), CheckedCache::heads * 1899 * 128);
+  cache.cut(1, 20);  // within a page
+  cache.check();
+  cache.cut(0, 0);
+  cache.check();
+  cache.cut(2, 300);
+  cache.check();
+  const std::size_t pages = (300 * 128 + page_bytes() - 1) / page_bytes();
+  EXPECT_EQ(shared_bytes(), CheckedCache::heads * pages * page_bytes());
+  cache.append(0, 100);
+  cache.copy(2, 0, 290);
+  cache.append(1, 400);
+  cache.check();
 }
 
 // From a capacity of whole pages to one whose heads begin within pages.

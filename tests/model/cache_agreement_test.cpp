@@ -33,13 +33,14 @@ TEST(CacheAgreement, RefusesWhatChangesPredictions) {
   EXPECT_NO_THROW(require_cache_agreement(agreement_of(20, 19)));
   EXPECT_NO_THROW(require_cache_agreement(agreement_of(20, 20.9)));
   const double infinite = std::numeric_limits<double>::infinity();
-  for (const auto& [original, coded] : {std::pair(20.0, 21.1), {20.0, infinite}, {20.0, std::nan("")}}) {
+  for (const auto& [original, coded] :
+       {std::pair(20.0, 21.1), {20.0, infinite}, {20.0, std::nan("")}, {infinite, 20.0}}) {
     try {
       require_cache_agreement(agreement_of(original, coded));
       ADD_FAILURE() << coded;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_model);
-      EXPECT_THAT(error.message(), testing::StartsWith("keys and values in int8 are refused: the perplexity of 64 "));
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.message(), testing::StartsWith("keys and values in int8 are refused for this model: "));
     }
   }
 }
@@ -49,7 +50,8 @@ TEST(CacheAgreement, IsKept) {
   const fs::path file = folder.path() / "kept" / "one.json";
   EXPECT_FALSE(read_kept_agreement(file).has_value());
   keep_agreement(file, agreement_of(20, std::numeric_limits<double>::infinity()));
-  EXPECT_FALSE(read_kept_agreement(file).has_value());
+  ASSERT_TRUE(read_kept_agreement(file).has_value());
+  EXPECT_THROW(require_cache_agreement(*read_kept_agreement(file)), Error);
   keep_agreement(file, agreement_of(20, 20.5));
   const auto kept = read_kept_agreement(file);
   ASSERT_TRUE(kept.has_value());

@@ -93,8 +93,8 @@ void spread_over_nodes([[maybe_unused]] std::byte* memory, [[maybe_unused]] std:
     constexpr std::size_t bits = sizeof(unsigned long) * CHAR_BIT;
     std::array<unsigned long, most_nodes / bits> mask{};
     for (const unsigned node : nodes) mask[node / bits] |= 1UL << (node % bits);
-    // One more than the bits that are read: the kernel leaves out the last.
-    (void)::syscall(SYS_mbind, memory, bytes, MPOL_INTERLEAVE, mask.data(), most_nodes + 1, 0);
+    // One more than the bits that are read: the kernel leaves out the last. Memory that was in use before is moved.
+    (void)::syscall(SYS_mbind, memory, bytes, MPOL_INTERLEAVE, mask.data(), most_nodes + 1, MPOL_MF_MOVE);
   } catch (...) {  // they stay where they are written first
     return;
   }
