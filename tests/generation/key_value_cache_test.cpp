@@ -115,6 +115,7 @@ class CheckedCache {
   void check() const {
     for (std::size_t slot = 0; slot < slots; ++slot) {
       const std::size_t tokens = slots_[slot].size();
+      if (tokens == 0) continue;
       std::vector<std::byte> got(heads * tokens * row_bytes_);
       cache_.read(slot, 0, tokens, got);
       for (std::size_t token = 0; token < tokens; ++token) {
