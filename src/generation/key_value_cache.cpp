@@ -144,6 +144,7 @@ std::size_t KeyValueCache::share(std::size_t from, std::size_t to, std::size_t t
 void KeyValueCache::copy(std::size_t from, std::size_t to, std::size_t tokens) {
   map_own(to, 0);
   const std::size_t shared = share(from, to, tokens), bytes = tokens * row_bytes();
+  if (bytes == shared) return;
   for_each_head([&](std::size_t array, std::size_t i) {
     std::memcpy(head(array, to, i) + shared, head(array, from, i) + shared, bytes - shared);
   });
