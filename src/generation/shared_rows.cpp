@@ -1,7 +1,6 @@
 #include "generation/shared_rows.h"
 
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/write_fully.h"
 
 namespace gpux::generation {
 namespace {
@@ -38,18 +38,6 @@ std::size_t most_parts() noexcept {
 
 std::atomic<std::size_t> parts_of_process = 0;
 
-bool write_all(int file, const std::byte* from, std::size_t bytes, std::size_t offset) noexcept {
-  while (bytes > 0) {
-    const ssize_t written = ::pwrite(file, from, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    from += written;
-    offset += static_cast<std::size_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
-
 }  // namespace
 
 std::size_t page_bytes() noexcept {
@@ -71,7 +59,7 @@ std::shared_ptr<SharedRows> SharedRows::copy_of(std::size_t heads, std::size_t b
   UniqueFd file(::memfd_create("gpux-rows", MFD_CLOEXEC));
   if (!file) return nullptr;
   for (std::size_t head = 0; head < heads; ++head) {
-    if (!write_all(file.get(), rows(head), bytes, head * bytes)) return nullptr;
+    if (write_fully(file.get(), {rows(head), bytes}, head * bytes) != 0) return nullptr;
   }
   return std::shared_ptr<SharedRows>(new SharedRows(std::move(file), heads, bytes));
 }
