@@ -83,20 +83,21 @@ generation::QuantizationAgreement measured_agreement(const OpenGenerator& open, 
 
 // One session at a time in memory.
 Runtime load_main(const OpenGenerator& open, const GeneratorOptions& options) {
-  std::optional<Runtime> runtime = load_with(open, options, options.cache_precision);
-  const auto signature = generation::decoder_signature(runtime->info());
+  Runtime runtime = load_with(open, options, options.cache_precision);
+  const auto signature = generation::decoder_signature(runtime.info());
   // Where they are not stored so, the verdict says why.
   if (options.cache_precision != CachePrecision::int8 || !signature || signature->cache.type != ElementType::int8) {
-    return *std::move(runtime);
+    return runtime;
   }
-  const std::filesystem::path kept = kept_agreement_of(open, *runtime);
-  std::optional<generation::QuantizationAgreement> agreement = read_kept_agreement(kept);
-  if (!agreement) {
-    agreement = measured_agreement(open, options, *std::exchange(runtime, std::nullopt));
-    keep_agreement(kept, *agreement);
+  const std::filesystem::path kept = kept_agreement_of(open, runtime);
+  if (const auto known = read_kept_agreement(kept)) {
+    require_cache_agreement(*known);
+    return runtime;
   }
-  require_cache_agreement(*agreement);
-  return runtime ? *std::move(runtime) : load_with(open, options, CachePrecision::int8);
+  const generation::QuantizationAgreement measured = measured_agreement(open, options, std::move(runtime));
+  keep_agreement(kept, measured);
+  require_cache_agreement(measured);
+  return load_with(open, options, CachePrecision::int8);
 }
 
 LoadOptions options_of_draft(const OpenGenerator& draft, const LoadOptions& model) {
