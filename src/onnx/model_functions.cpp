@@ -2,8 +2,10 @@
 
 #include <protozero/pbf_writer.hpp>
 
+#include "onnx/int8_rows.h"
 #include "onnx/message.h"
 #include "onnx/schema.h"
+#include "onnx/small_weights.h"
 
 namespace gpux::onnx {
 namespace {
@@ -19,7 +21,7 @@ void add_import(protozero::pbf_writer& to, std::uint32_t field, std::string_view
 }  // namespace
 
 bool is_domain_of_functions(std::string_view domain) noexcept {
-  return domain.starts_with("gpux.");
+  return domain == int8_rows_domain || domain == small_weights_domain;
 }
 
 std::optional<std::int64_t> opset_for_functions(std::string_view head, std::string_view domain) {

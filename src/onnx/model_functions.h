@@ -9,7 +9,7 @@
 /// does, ONNX Runtime computes their bodies.
 namespace gpux::onnx {
 
-/// Whether operators of the domain are such functions: "gpux.…". A model's file has none of them.
+/// Whether operators of the domain are such functions. A model's file has none of them.
 bool is_domain_of_functions(std::string_view domain) noexcept;
 
 /// The version of ONNX's own operators in a ModelProto without its graph, `head`, which functions of that domain may be
