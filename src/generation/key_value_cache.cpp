@@ -18,10 +18,19 @@ constexpr std::size_t populated_tokens = 256;
 // Each call for pages interrupts the other processors: for less of a head it costs more than it gives.
 constexpr std::size_t least_bytes = std::size_t{16} << 10;
 
+// Down to whole pages, and up to them.
+std::size_t whole_pages(std::size_t bytes) noexcept {
+  return bytes / page_bytes() * page_bytes();
+}
+
+std::size_t covering_pages(std::size_t bytes) noexcept {
+  return whole_pages(bytes + page_bytes() - 1);
+}
+
 // Some addresses are left to all else: libraries end the process where they get none (RLIMIT_AS).
 std::shared_ptr<std::byte> reserved(std::size_t wanted) {
   constexpr std::size_t spare = std::size_t{64} << 20;
-  const std::size_t page = page_bytes(), bytes = (wanted + page - 1) / page * page;
+  const std::size_t bytes = covering_pages(wanted);
   void* const memory =
       ::mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -113,7 +122,7 @@ Tensor KeyValueCache::rows(std::size_t array, std::size_t first, std::size_t cou
 
 std::size_t KeyValueCache::shareable_bytes(std::size_t tokens) const noexcept {
   if (capacity_ * row_bytes() % page_bytes() != 0) return 0;  // heads would begin within pages
-  const std::size_t bytes = tokens * row_bytes() / page_bytes() * page_bytes();
+  const std::size_t bytes = whole_pages(tokens * row_bytes());
   return bytes < least_bytes ? 0 : bytes;
 }
 
@@ -192,7 +201,7 @@ void KeyValueCache::exchange_shared(std::size_t a, std::size_t b, std::size_t by
 void KeyValueCache::map_own(std::size_t slot, std::size_t first) noexcept {
   Beginning& beginning = beginnings_[slot];
   begin_writing(slot, first / row_bytes());
-  const std::size_t from = (first + page_bytes() - 1) / page_bytes() * page_bytes();
+  const std::size_t from = covering_pages(first);
   if (from >= beginning.mapped) return;
   for_each_head(
       [&](std::size_t array, std::size_t i) { map_private(head(array, slot, i) + from, beginning.mapped - from); });
@@ -211,7 +220,7 @@ void KeyValueCache::map_own(std::size_t slot, std::size_t first) noexcept {
 // Linux gives the slot its own pages as they are written to; those of the rows stay as others have them.
 void KeyValueCache::begin_writing(std::size_t slot, std::size_t first) noexcept {
   Beginning& beginning = beginnings_[slot];
-  beginning.bytes = std::min(beginning.bytes, first * row_bytes() / page_bytes() * page_bytes());
+  beginning.bytes = std::min(beginning.bytes, whole_pages(first * row_bytes()));
 }
 
 void KeyValueCache::read(std::size_t slot, std::size_t first, std::size_t tokens, std::span<std::byte> rows) const {
@@ -237,26 +246,24 @@ void KeyValueCache::write(std::size_t slot, std::size_t first, std::size_t token
 // Many pages at a time cost a fraction of as many page faults. Where the system does not do it, they come one by one.
 void KeyValueCache::populate(std::size_t slot, std::size_t first, std::size_t end) noexcept {
 #ifdef MADV_POPULATE_WRITE
-  const std::size_t page = page_bytes();
   end = std::min(end, capacity_);
   for_each_head([&](std::size_t array, std::size_t i) {
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
-    const std::uintptr_t from = (start + first * row_bytes()) / page * page;
-    const std::uintptr_t to = (start + end * row_bytes()) / page * page;
+    const std::uintptr_t from = whole_pages(start + first * row_bytes());
+    const std::uintptr_t to = whole_pages(start + end * row_bytes());
     if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE);
   });
 #endif
 }
 
 void KeyValueCache::release(std::size_t slot, std::size_t first, std::size_t end) noexcept {
-  const std::size_t page = page_bytes();
   map_own(slot, first * row_bytes());
   end = std::min(end, capacity_);
   if (first >= end) return;
   for_each_head([&](std::size_t array, std::size_t i) {
     const auto start = reinterpret_cast<std::uintptr_t>(head(array, slot, i));
-    const std::uintptr_t from = (start + first * row_bytes() + page - 1) / page * page;
-    const std::uintptr_t to = (start + end * row_bytes()) / page * page;
+    const std::uintptr_t from = covering_pages(start + first * row_bytes());
+    const std::uintptr_t to = whole_pages(start + end * row_bytes());
     if (from < to && to - from >= least_bytes) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
   });
 }

@@ -9,12 +9,12 @@
 
 namespace gpux::generation {
 
-/// The first bytes of each head of a slot, in pages that several slots map in place of memory of their own. They are
-/// only read. Any thread may use them.
+/// The first bytes of each head of a slot, in pages that several slots map in place of memory of their own. Where a
+/// slot writes, Linux gives it a page of its own (mmap(2), MAP_PRIVATE). Not thread-safe.
 class SharedRows {
  public:
   /// Copies `bytes` of each head, whole pages. Null: there is no such memory, as in the sandbox of a worker process,
-  /// and under a limit.
+  /// and where files may not be so large (RLIMIT_FSIZE).
   static std::shared_ptr<SharedRows> copy_of(std::size_t heads, std::size_t bytes,
                                              const std::function<const std::byte*(std::size_t head)>& rows);
 
@@ -38,7 +38,8 @@ std::size_t page_bytes() noexcept;
 /// Memory of its own, of zeros, in place of what is mapped there: whole pages.
 void map_private(std::byte* at, std::size_t bytes) noexcept;
 
-/// How many parts of the process's memory are mapped on their own here: Linux limits them.
+/// How many parts of the process's memory are mapped on their own: Linux limits them. One thread at a time has an
+/// object; all count together.
 class MappedParts {
  public:
   MappedParts() = default;

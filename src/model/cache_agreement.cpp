@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/changing_files.h"
 #include "base/files.h"
 #include "base/format_message.h"
 #include "base/home.h"
@@ -73,11 +74,9 @@ fs::path kept_agreement_file(const std::vector<fs::path>& files, const std::stri
                              const std::string& computed_by) {
   std::string text = fmt::format("{}\n{}\n{}\n{}", file_kind, version(), computed_by, digest);
   for (const fs::path& file : digest.empty() ? files : std::vector<fs::path>()) {
-    std::error_code no_size, no_date;
-    const auto bytes = fs::file_size(file, no_size);
-    const auto changed = fs::last_write_time(file, no_date);
-    text += fmt::format("\n{} {} {}", fs::absolute(file).string(), no_size ? 0 : bytes,
-                        no_date ? 0 : changed.time_since_epoch().count());
+    const FileStamp stamp = stamp_of(file);
+    text += fmt::format("\n{} {} {} {} {} {}", fs::absolute(file).string(), stamp.device, stamp.inode, stamp.size,
+                        stamp.modified_ns, stamp.changed_ns);
   }
   return home_folder() / "cache-agreement" / (sha256_of(text) + ".json");
 }
@@ -107,10 +106,9 @@ void keep_agreement(const fs::path& file, const QuantizationAgreement& agreement
                   {"perplexity", number_of(agreement.quantized_perplexity)},
                   {"same_token", agreement.same_token}};
   try {
-    fs::create_directories(file.parent_path());
     write_file_atomically(file, kept.dump());
-  } catch (const std::exception& error) {
-    log::info("the agreement of keys and values in int8 is not kept: {}", error.what());
+  } catch (const Error& error) {
+    log::info("the agreement of keys and values in int8 is not kept: {}", error.message());
   }
 }
 

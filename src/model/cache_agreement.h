@@ -27,7 +27,7 @@ generation::QuantizationAgreement measure_cache_agreement(Runtime in_int8,
                                                           const text::Tokenizer& tokenizer, std::size_t context_length);
 
 /// Where the agreement is kept for a decoder in these files, or of this digest if it is not empty. `computed_by`: what
-/// else predictions follow from. A file's size and date stand for its content.
+/// else predictions follow from. The stamp of a file (base/changing_files.h) stands for its content.
 std::filesystem::path kept_agreement_file(const std::vector<std::filesystem::path>& files, const std::string& digest,
                                           const std::string& computed_by);
 std::optional<generation::QuantizationAgreement> read_kept_agreement(const std::filesystem::path& file);

@@ -13,8 +13,9 @@ namespace gpux_cpu {
 std::vector<unsigned> nodes_in_use(const std::map<unsigned, std::string>& processors,
                                    const std::function<bool(unsigned processor)>& is_allowed);
 
-/// Spreads whole pages that nothing was written to over the nodes in use, one after the other, so that threads on all
-/// of them read at the sum of the nodes' rates. Does nothing where there is one, or the system refuses.
+/// Spreads whole pages over the nodes of which the calling thread may use a processor, one after the other, so that
+/// threads on all of them read at the sum of the nodes' rates. Does nothing where there is one, where a policy for
+/// memory was set, as by numactl, and where the system refuses.
 void spread_over_nodes(std::byte* memory, std::size_t bytes) noexcept;
 
 }  // namespace gpux_cpu
