@@ -213,7 +213,8 @@ class Generator(Closing):
         draft: a smaller model with the same tokens that guesses how texts go on, as `model`; None: none. Its guesses
             are computed as those of prompt_lookup are. Changes no token. It has the other arguments of the model, and
             both need the provider "decoder".
-        cache_precision: of keys and values: "auto", "model" (as in the model's file), "float16" or "int8".
+        cache_precision: of keys and values: "auto", "model" (as in the model's file), "float16" or "int8", which raises
+            gpux.Usage where it makes the model's predictions worse.
         prompt_cache: a folder that keeps keys and values of prompts for later processes, which need not compute them
             again; it is made with mode 0700, and may be shared by processes of one user. None: no folder. Changes no
             token.
