@@ -231,23 +231,26 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Bytes of the largest products, so many that words or saturated sums would show.
 TEST(BlockKernels, AddTheLargestBytesUpExactly) {
-  constexpr std::size_t block_size = 256;
+  constexpr int block_size = 256;
   for (const WeightForm form : {nibbles, coded_nibbles, six_bits, small_bytes, WeightForm::bytes}) {
-    std::vector<std::int8_t> bytes(block_size, -127);
-    std::vector<float> one(1, 1);
-    std::vector<std::int32_t> sum(1, 127 * 256);
-    Random random(3);
-    Weights weights(random, {.form = form, .zero_point = 1}, 1, block_size, 1);
-    const bool is_small = form == small_bytes;
-    std::ranges::fill(weights.packed, static_cast<std::uint8_t>(is_small ? 127 : 255));
-    std::ranges::fill(weights.scale.floats, 1.0F);
-    std::ranges::fill(weights.bias, 0.0F);
-    const float expected = -127.0F * 256 * static_cast<float>(weights.at(0, 0) - 1);
-    for (const BlockKernels* kernels : runnable_block_kernels()) {
-      SCOPED_TRACE(std::string(kernels->name));
-      const std::vector<float> got =
-          weights.product(*kernels, {bytes.data(), one.data(), sum.data(), 1, 1, block_size});
-      for (const float value : got) ASSERT_EQ(value, expected);
+    for (const auto [weight, step, zero_point] :
+         {std::array{255, -127, 1}, {255, 127, 128}, {0, -127, 1}, {0, 127, 128}, {85, 127, 64}}) {
+      SCOPED_TRACE(testing::PrintToString(std::array{static_cast<int>(form), weight, step, zero_point}));
+      std::vector<std::int8_t> bytes(block_size, static_cast<std::int8_t>(step));
+      std::vector<float> one(1, 1);
+      std::vector<std::int32_t> sum(1, -step * block_size);
+      Random random(3);
+      Weights weights(random, {.form = form, .zero_point = static_cast<std::uint8_t>(zero_point)}, 1, block_size, 1);
+      std::ranges::fill(weights.packed, static_cast<std::uint8_t>(form == small_bytes ? weight / 2 : weight));
+      std::ranges::fill(weights.scale.floats, 1.0F);
+      std::ranges::fill(weights.bias, 0.0F);
+      const auto expected = static_cast<float>(step * block_size * (weights.at(0, 0) - zero_point));
+      for (const BlockKernels* kernels : runnable_block_kernels()) {
+        SCOPED_TRACE(std::string(kernels->name));
+        const std::vector<float> got =
+            weights.product(*kernels, {bytes.data(), one.data(), sum.data(), 1, 1, block_size});
+        for (const float value : got) ASSERT_EQ(value, expected);
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-// AVX2 with FMA and F16C. 2 rows of a tile of blocks are 8 sums of the 16 registers; 6 rows of floats are 12.
+// AVX2 with FMA and F16C. 4 rows of a tile of blocks are 8 sums of the 16 registers; 6 rows of floats are 12.
 #include "block_kernels/block_products.h"
 #include "block_kernels/coded_rows.h"
 #include "block_kernels/float_products.h"
@@ -18,7 +18,7 @@ extern const BlockKernels avx2_block_kernels;
 const BlockKernels avx2_block_kernels{
     .name = "avx2",
     .can_run = can_run,
-    .block_products = block_products_of<Vectors256, SmallMadd, ByteMadd, 2, 2>(),
+    .block_products = block_products_of<Vectors256, SmallMadd, SignedMadd, 4, 2>(),
     .quantize = quantize_row_of<Vectors256>,
     .float_product = float_product_of<Vectors256, 6>,
     .pack_keys = pack_keys_256,

@@ -11,7 +11,7 @@
 /// rows, on the number of rows, or on which call computes it. All tables give bit-identical results.
 namespace gpux_cpu::decoder {
 
-/// Rows of int8, with a scale for each block of consecutive elements: element k of a row is
+/// Rows of int8 from -127 to 127, with a scale for each block of consecutive elements: element k of a row is
 /// scale[k / block_size] * bytes[k]. What is beyond the row's own elements in its last block is 0.
 struct BlockRows {
   std::int8_t* bytes;          ///< [count, blocks * block_size]

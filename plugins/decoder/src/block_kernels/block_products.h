@@ -16,8 +16,10 @@
 namespace gpux_cpu::decoder {
 namespace {
 
-/// sum += the four products of unsigned and signed bytes in each lane.
+/// sum += the four products of weights less `zero_point` and bytes of a row in each lane.
 struct DotInstruction {
+  static constexpr int zero_point = 0;
+
   template <typename Vectors>
   static void add(typename Vectors::Integers& sum, typename Vectors::Integers weights,
                   typename Vectors::Integers row) noexcept {
@@ -32,6 +34,8 @@ struct DotInstruction {
 
 /// For weights of at most 127, of which two products fit into 16 bits.
 struct SmallMadd {
+  static constexpr int zero_point = 0;
+
   template <typename Vectors>
   static void add(typename Vectors::Integers& sum, typename Vectors::Integers weights,
                   typename Vectors::Integers row) noexcept {
@@ -44,25 +48,23 @@ struct SmallMadd {
   }
 };
 
-/// Bytes as words, of which two products fit into a sum of 32 bits: those at even indices, then those at odd ones.
-struct ByteMadd {
+/// For weights of up to 255, by the magnitude of what they are more than 128 and the row with its sign: two products of
+/// 128 and 127 fit into 16 bits. Bytes of rows are never -128.
+struct SignedMadd {
+  static constexpr int zero_point = 128;
+
   template <typename Vectors>
   static void add(typename Vectors::Integers& sum, typename Vectors::Integers weights,
                   typename Vectors::Integers row) noexcept {
     using Words = typename Vectors::Words;
-    using UnsignedWords = typename Vectors::UnsignedWords;
-    const auto unsigned_words = __builtin_bit_cast(UnsignedWords, weights);
-    const auto words = __builtin_bit_cast(Words, row);
-    add_words<Vectors>(sum, __builtin_bit_cast(Words, unsigned_words & 0xFF), (words << 8) >> 8);
-    add_words<Vectors>(sum, __builtin_bit_cast(Words, unsigned_words >> 8), words >> 8);
-  }
-
- private:
-  template <typename Vectors>
-  static void add_words(typename Vectors::Integers& sum, typename Vectors::Words weights,
-                        typename Vectors::Words row) noexcept {
-    typename Vectors::Integers products;
-    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+v"(sum), "=&v"(products) : "v"(weights), "v"(row));
+    using Integers = typename Vectors::Integers;
+    const Words ones = Words{} + 1;
+    const Integers signs = weights ^ (Integers{} + static_cast<std::int32_t>(0x80808080));
+    Integers magnitudes, products;
+    asm("vpabsb %1, %0" : "=v"(magnitudes) : "v"(signs));
+    asm("vpsignb %3, %4, %1\n\tvpmaddubsw %1, %2, %1\n\tvpmaddwd %5, %1, %1\n\tvpaddd %1, %0, %0"
+        : "+v"(sum), "=&v"(products)
+        : "v"(magnitudes), "v"(signs), "v"(row), "v"(ones));
   }
 };
 
@@ -170,7 +172,8 @@ void block_tile(const BlockProduct& product, const PanelPart& part, std::size_t 
   using Floats = typename Vectors::Floats;
   using Loader = typename Kind::Loader;
   constexpr std::size_t lanes = Vectors::lanes, chains = Kind::is_packed && rows <= 3 && lanes == 16 ? 2 : 1;
-  const int zero_point_shift = product.zero_point == 0 ? -1 : __builtin_ctz(product.zero_point);
+  constexpr int zero_point = Kind::Dot::zero_point;
+  const int zero_point_shift = product.zero_point == 0 ? 0 : __builtin_ctz(product.zero_point);
   const BlockRows& given = product.rows;
   const std::size_t blocks = given.blocks, stride = given.stride();
   const std::uint8_t* weights = part.weights + column * 4;
@@ -196,18 +199,20 @@ void block_tile(const BlockProduct& product, const PanelPart& part, std::size_t 
 #pragma GCC unroll 1
   for (std::size_t block = part.first_block; block < part.last_block; ++block) {
     Integers left_sum[chains][rows], right_sum[chains][rows];
-    if (product.zero_points == nullptr && zero_point_shift < 0) {
+    if (product.zero_points == nullptr && product.zero_point == zero_point) {
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) left_sum[0][i] = right_sum[0][i] = Integers{};
     } else if (product.zero_points == nullptr) {
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) {
-        left_sum[0][i] = right_sum[0][i] = spread<Vectors>(row_sum + i * blocks + block) << zero_point_shift;
+        const Integers sum = spread<Vectors>(row_sum + i * blocks + block);
+        left_sum[0][i] = right_sum[0][i] =
+            zero_point == 0 ? sum << zero_point_shift : sum * (product.zero_point - zero_point);
       }
     } else {
       const std::uint8_t* const zero_points = product.zero_points + (panel_block + block) * panel_columns + column;
-      const Integers left_zero = load_as_integers<Vectors>(zero_points),
-                     right_zero = load_as_integers<Vectors>(zero_points + lanes);
+      const Integers left_zero = load_as_integers<Vectors>(zero_points) - zero_point,
+                     right_zero = load_as_integers<Vectors>(zero_points + lanes) - zero_point;
 #pragma GCC unroll 6
       for (std::size_t i = 0; i < rows; ++i) {
         const Integers sum = spread<Vectors>(row_sum + i * blocks + block);
