@@ -48,8 +48,8 @@ struct SmallMadd {
   }
 };
 
-/// For weights of up to 255, by the magnitude of what they are more than 128 and the row with its sign: two products of
-/// 128 and 127 fit into 16 bits. Bytes of rows are never -128.
+/// For weights of up to 255, as 128 and a signed byte: its magnitude times the row's byte, which takes its sign. Two
+/// products of at most 128 and 127 fit into 16 bits. A row's byte is never -128, whose negative would not fit.
 struct SignedMadd {
   static constexpr int zero_point = 128;
 
