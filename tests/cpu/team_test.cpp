@@ -1,5 +1,6 @@
 #include "kernels/team.h"
 
+#include <array>
 #include <atomic>
 #include <stdexcept>
 #include <vector>
@@ -31,6 +32,30 @@ TEST(Team, DoesEachPartOfEachStepOnce) {
       EXPECT_EQ(seen.size(), 1999 % 7U);
     }
   }
+}
+
+TEST(Team, DistributesEachItemOnce) {
+  for (const std::size_t threads : {1, 2, 5, 16}) {
+    for (const std::size_t parts_per_thread : {1, 4}) {
+      for (const std::size_t count : {0, 1, 2, 7, 18, 48, 1536}) {
+        SCOPED_TRACE(testing::PrintToString(std::array{threads, parts_per_thread, count}));
+        std::vector<std::atomic<int>> times(count);
+        Team::run(threads, side_by_side, [&](Team& team) {
+          distribute(&team, count, parts_per_thread, [&](std::size_t first, std::size_t last) {
+            EXPECT_LT(first, last);
+            for (std::size_t item = first; item < last; ++item) ++times[item];
+          });
+        });
+        for (const std::atomic<int>& of_item : times) EXPECT_EQ(of_item, 1);
+      }
+    }
+  }
+}
+
+TEST(Team, DividesIntoRangesThatShrink) {
+  std::vector<std::size_t> ends;
+  for (std::size_t range = 0; range < 8; ++range) ends.push_back(end_of_shrinking_range(1536, 8, range));
+  EXPECT_EQ(ends, (std::vector<std::size_t>{360, 672, 936, 1152, 1320, 1440, 1512, 1536}));
 }
 
 TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {

@@ -47,8 +47,16 @@ class Team {
   std::exception_ptr failure_;
 };
 
+/// The end of the range `index` of `ranges`, each shorter than the one before it: the last ones make up for threads
+/// that started late, or that others held up. Pure.
+constexpr std::size_t end_of_shrinking_range(std::size_t count, std::size_t ranges, std::size_t index) noexcept {
+  const std::size_t left = ranges - 1 - index;
+  return count - count * left * left / (ranges * ranges);
+}
+
 /// Divides `count` items among the threads of the team: work(first, last) for up to `parts_per_thread` ranges for each
-/// thread, none of them empty. Without a team this thread does all.
+/// thread, none of them empty. More than one for each shrink, and start in ascending order. Without a team this thread
+/// does all.
 template <typename Work>
 void distribute(Team* team, std::size_t count, std::size_t parts_per_thread, const Work& work) {
   const std::size_t parts = team == nullptr ? 1 : std::min(team->threads() * parts_per_thread, count);
@@ -56,7 +64,14 @@ void distribute(Team* team, std::size_t count, std::size_t parts_per_thread, con
     if (count > 0) work(std::size_t{0}, count);
     return;
   }
-  const auto run_part = [&](std::size_t part) { work(count * part / parts, count * (part + 1) / parts); };
+  const auto end_of = [&](std::size_t range) {
+    return parts_per_thread == 1 ? count * (range + 1) / parts : end_of_shrinking_range(count, parts, range);
+  };
+  const auto run_part = [&](std::size_t part) {
+    const std::size_t range = parts - 1 - part;  // parts start in descending order
+    const std::size_t first = range == 0 ? 0 : end_of(range - 1), last = end_of(range);
+    if (first < last) work(first, last);
+  };
   team->run_parts(parts, std::ref(run_part));
 }
 
