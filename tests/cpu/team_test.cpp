@@ -37,12 +37,13 @@ TEST(Team, DoesEachPartOfEachStepOnce) {
 TEST(Team, DistributesEachItemOnce) {
   for (const std::size_t threads : {1, 2, 5, 16}) {
     for (const std::size_t parts_per_thread : {1, 4}) {
-      for (const std::size_t count : {0, 1, 2, 7, 18, 48, 1536}) {
+      for (const std::size_t count : {0, 1, 2, 5, 7, 16, 18, 20, 21, 48, 1536}) {
         SCOPED_TRACE(testing::PrintToString(std::array{threads, parts_per_thread, count}));
         std::vector<std::atomic<int>> times(count);
         Team::run(threads, side_by_side, [&](Team& team) {
           distribute(&team, count, parts_per_thread, [&](std::size_t first, std::size_t last) {
             EXPECT_LT(first, last);
+            EXPECT_LE(last - first, (count + threads - 1) / threads);
             for (std::size_t item = first; item < last; ++item) ++times[item];
           });
         });

@@ -55,8 +55,8 @@ constexpr std::size_t end_of_shrinking_range(std::size_t count, std::size_t rang
 }
 
 /// Divides `count` items among the threads of the team: work(first, last) for up to `parts_per_thread` ranges for each
-/// thread, none of them empty. More than one for each shrink, and start in ascending order. Without a team this thread
-/// does all.
+/// thread, none of them empty or larger than a thread's share. Where there are several for each, they shrink, and start
+/// in ascending order. Without a team this thread does all.
 template <typename Work>
 void distribute(Team* team, std::size_t count, std::size_t parts_per_thread, const Work& work) {
   const std::size_t parts = team == nullptr ? 1 : std::min(team->threads() * parts_per_thread, count);
@@ -64,8 +64,9 @@ void distribute(Team* team, std::size_t count, std::size_t parts_per_thread, con
     if (count > 0) work(std::size_t{0}, count);
     return;
   }
+  const bool shrinks = parts_per_thread > 1 && parts < count;
   const auto end_of = [&](std::size_t range) {
-    return parts_per_thread == 1 ? count * (range + 1) / parts : end_of_shrinking_range(count, parts, range);
+    return shrinks ? end_of_shrinking_range(count, parts, range) : count * (range + 1) / parts;
   };
   const auto run_part = [&](std::size_t part) {
     const std::size_t range = parts - 1 - part;  // parts start in descending order
