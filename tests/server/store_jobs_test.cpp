@@ -83,8 +83,9 @@ TEST(StoreJobs, AreOneForARequest) {
 
 // A listener may ask for the same again as soon as the end is reported to it.
 TEST(StoreJobs, AreNotJoinedWhenTheyAreDone) {
-  StoreJobs jobs(1);
   std::promise<void> again, finished;
+  std::promise<std::optional<Error>> end;
+  StoreJobs jobs(1);  // waits for its threads, which use these, before they are gone
   (void)jobs.start(JobKind::pull, "a", [](const auto&, const auto&) {},
                    {.progress = [](const JobStatus&) {},
                     .ended =
@@ -93,7 +94,6 @@ TEST(StoreJobs, AreNotJoinedWhenTheyAreDone) {
                           finished.get_future().wait();
                         }});
   again.get_future().wait();
-  std::promise<std::optional<Error>> end;
   (void)jobs.start(JobKind::pull, "a", [](const auto&, const auto&) {},
                    {.progress = [](const JobStatus&) {},
                     .ended = [&](const std::optional<Error>& failure) { end.set_value(failure); }});
