@@ -272,6 +272,20 @@ TEST(BlockKernels, QuantizeToTheNearestStep) {
   }
 }
 
+// The products of bytes rest on it: -128 has no negative.
+TEST(BlockKernels, QuantizeToNoLessThanMinus127) {
+  for (const BlockKernels* kernels : runnable_block_kernels()) {
+    SCOPED_TRACE(std::string(kernels->name));
+    for (const float largest : {1e-45F, 1e-38F, 9.99e-31F, 1e-30F, 1.1e-30F, 1.0F, 3.0F, 1e38F, 3.4028234e38F}) {
+      std::vector<float> values(64, -largest);
+      values[5] = largest;
+      const QuantizedRows rows(*kernels, values, 1, 32), expected(plain_block_kernels(), values, 1, 32);
+      EXPECT_GE(*std::ranges::min_element(rows.bytes), -127) << largest;
+      EXPECT_EQ(rows.bytes, expected.bytes) << largest;
+    }
+  }
+}
+
 TEST(BlockKernels, QuantizeWhatIsNoNumberToNone) {
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (const BlockKernels* kernels : runnable_block_kernels()) {
